@@ -448,7 +448,7 @@ class Mailbox:
             self.notices.dirty[self] = None
 
     def _forget_pieces(self, partial: Partial, origin: bytes) -> None:
-        partial.forget(self.notices.cache, self._share)
+        partial.forget(self._share)
         if partial.overhead_bytes:
             self.notices.express.add(origin, -partial.overhead_bytes)
 
@@ -464,7 +464,7 @@ class Mailbox:
             self.discard(packet)
             return
         partial.add(packet, offset, length, progress)
-        partial.keep(packet, self.notices.cache, self._share)
+        partial.keep(packet, self._share)
         if partial.is_whole:
             self._forget_pieces(self.partials.pop(stream, ordinal), packet.origin)
             if partial.progress is not None and partial.progress.acked:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from triack.base.names import StreamId
-from triack.queues.mailboxes.priority_queue import CACHE_BYTES, Cache, Share
+from triack.queues.mailboxes.priority_queue import CACHE_BYTES, Share
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 
@@ -61,20 +61,20 @@ class Partial:
             # All pieces but the last are of one length.
             self.last_number = packet.number - offset // length - 1 - (-self.total_bytes // length)
 
-    def keep(self, packet: QueuedPacket, cache: Cache, share: Share) -> None:
+    def keep(self, packet: QueuedPacket, share: Share) -> None:
         """Keep the body of a piece in memory, unless it is also on the disk and there is no room."""
-        if packet.keys and (share.is_full or cache.unfinished_bytes > UNFINISHED_BYTES):
+        if packet.keys and (share.is_full or share.cache.unfinished_bytes > UNFINISHED_BYTES):
             packet.pieces = []
         size_bytes = packet.size_bytes if packet.pieces else 0
         share.count(size_bytes)
         self.cached_bytes += size_bytes
-        cache.unfinished_bytes += size_bytes if packet.keys else 0
+        share.cache.unfinished_bytes += size_bytes if packet.keys else 0
 
-    def forget(self, cache: Cache, share: Share) -> None:
+    def forget(self, share: Share) -> None:
         """Release the memory of the pieces: they are one message now, or were dropped."""
         share.count(-self.cached_bytes)
         if any(row.keys for row in self.rows.values()):
-            cache.unfinished_bytes -= self.cached_bytes
+            share.cache.unfinished_bytes -= self.cached_bytes
 
 
 class Partials:

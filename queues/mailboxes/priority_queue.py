@@ -42,11 +42,11 @@ class Cache:
 class Share:
     """One queue's part of the cache."""
 
-    __slots__ = ("_cache", "used_bytes")
+    __slots__ = ("cache", "used_bytes")
 
     def __init__(self, cache: Cache) -> None:
         self.used_bytes = 0
-        self._cache = cache
+        self.cache = cache
 
     @property
     def is_full(self) -> bool:
@@ -55,13 +55,13 @@ class Share:
 
     def would_be_full(self, size_bytes: int) -> bool:
         """Whether that would be so with this much more."""
-        cache, more_bytes = self._cache, self._cache.used_bytes + size_bytes
+        cache, more_bytes = self.cache, self.cache.used_bytes + size_bytes
         return self.used_bytes + size_bytes > cache.limit_bytes or more_bytes > CACHES * cache.limit_bytes
 
     def count(self, size_bytes: int) -> None:
         """Add an amount, which may be negative, to the memory in use."""
         self.used_bytes += size_bytes
-        self._cache.used_bytes += size_bytes
+        self.cache.used_bytes += size_bytes
 
 
 class Level:

@@ -217,7 +217,7 @@ class SessionEventRouter:
                 self._take_order_ack(conversation, packet, turn)
             case wire.RejectPacket() if is_own:
                 if packet.reason != FreedReason.LET_GO:
-                    self._take_reject(conversation, packet, turn)
+                    self.outbox.handle_reject(conversation, packet, turn)
             case wire.RelayedOrderAck():
                 self.transits.handle_order_ack(conversation, packet, turn)
             case wire.RelayedReject():
@@ -239,17 +239,6 @@ class SessionEventRouter:
         if outgoing is None or outgoing.seal is None:
             return True
         return self.outbox.sealing.believes_ack(outgoing, conversation, packet, now_ns)
-
-    def _take_reject(self, conversation: Conversation, packet: wire.RejectPacket, turn: Turn) -> None:
-        """The destination of a packet, or a relay, has refused it for good."""
-        outgoing = self.outbox.stream(packet.stream)
-        if outgoing is None:
-            return
-        verdict = self.outbox.sealing.judge_reject(outgoing, conversation, packet, turn.now_ns)
-        if verdict is not None:
-            behind = isinstance(packet, wire.RelayedReject) and packet.by != conversation.peer_id
-            named = packet.stream, packet.sequence, packet.number
-            self.outbox.handle_reject(*named, verdict.reason, turn, behind=behind, certain=verdict.certain)
 
     def _take_packet(
         self, conversation: Conversation, number: int, packet: wire.SequenceHeader, delivery: Delivery, turn: Turn

@@ -32,7 +32,16 @@ from triack.ordering.hold import HoldState
 from triack.ordering.order_ack import AckWait
 from triack.ordering.outgoing import StreamPacket
 from triack.ordering.tiers import tier_label
-from triack.ordering.wire import Answer, OnwardAckPacket, OnwardPacket, SequenceHeader, encode_relayed_run, encode_run
+from triack.ordering.wire import (
+    Answer,
+    OnwardAckPacket,
+    OnwardPacket,
+    RejectPacket,
+    RelayedReject,
+    SequenceHeader,
+    encode_relayed_run,
+    encode_run,
+)
 from triack.queues.ack_latency import AckLatency
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.mailboxes.expiry import LETTERS_MAX
@@ -595,36 +604,28 @@ class Outbox(DepartingStreams[OutgoingStream]):
             self._records.onward(outgoing, packet.here, conversation.label, now_ns, waits=packet.waits)
             self._look_at(outgoing)
 
-    def handle_reject(
-        self,
-        stream: int,
-        sequence: int,
-        number: int,
-        reason: str,
-        turn: Turn,
-        *,
-        behind: bool = False,
-        certain: bool = True,
-    ) -> None:
-        """A packet, and so its message, was permanently rejected; ``certain``: the destination has not delivered it.
-
-        ``behind``: a node behind the neighbour says so. Then the neighbour had it on its disk before.
-        """
-        outgoing = self._by_number.get(stream)
-        if outgoing is None or outgoing.sequence.sequence != sequence:
+    def handle_reject(self, conversation: Conversation, packet: RejectPacket, turn: Turn) -> None:
+        """A packet, and so its message, was refused for good, as its destination or a relay says."""
+        outgoing = self._by_number.get(packet.stream)
+        if outgoing is None:
             return
-        entry = outgoing.sequence.entries.get(number)
+        verdict = self.sealing.judge_reject(outgoing, conversation, packet, turn.now_ns)
+        if verdict is None or outgoing.sequence.sequence != packet.sequence:
+            return
+        entry, reason = outgoing.sequence.entries.get(packet.number), verdict.reason
         if entry is None or entry.state is StreamPacketState.REJECTED:
             return
         if not entry.sends:
             # It is about a copy of an earlier process of this node, or invented: the outcome of this one is not known.
             return
-        if behind and outgoing.delivery is Delivery.RECOVERABLE and not outgoing.next_hop.awaited:
-            # Its dead letter is there. The rejection has overtaken the store ack, which frees this copy.
+        is_behind = isinstance(packet, RelayedReject) and packet.by != conversation.peer_id
+        if is_behind and outgoing.delivery is Delivery.RECOVERABLE and not outgoing.next_hop.awaited:
+            # The neighbour had it on its disk before a node behind it refused it, so that its dead letter is there. The
+            # rejection has overtaken the store ack, which frees this copy.
             return
         if self._leave_to_relay(outgoing, entry, reason, turn):
             return
-        if certain:
+        if verdict.certain:
             self._forget_sent(outgoing, self.dead_lettering.reject(outgoing, entry, reason))
         else:
             self.dead_lettering.give_up(outgoing, entry, reason)
@@ -857,11 +858,10 @@ class Outbox(DepartingStreams[OutgoingStream]):
         """Every outgoing stream."""
         return list(self._by_number.values())
 
-    def volatile(self, *, all_classes: bool) -> bool:
-        """Whether packets wait for acknowledgement that are not on the disk; ``all_classes``: or on it."""
-        return any(
-            outgoing.sequence.entries for outgoing in self._by_number.values() if all_classes or not outgoing.durable
-        )
+    @property
+    def is_volatile(self) -> bool:
+        """Whether packets wait for acknowledgement that are not on the disk."""
+        return any(outgoing.sequence.entries for outgoing in self._by_number.values() if not outgoing.durable)
 
     @property
     def unfinished(self) -> bool:

@@ -35,11 +35,10 @@ class Contents(View):
             its first place.
     """
 
-    __slots__ = ("_cache", "_places", "_taken", "wanted")
+    __slots__ = ("_places", "_taken", "wanted")
 
     def __init__(self, cache: Cache, set_expiry: Callable[[QueuedPacket | None, int | None], None]) -> None:
         super().__init__(Share(cache), set_expiry, priority=0)
-        self._cache = cache
         # The first places of those in memory, ascending, and of some that were removed.
         self._places: list[int] = []
         # Those that subscriptions keep from the disk and have not passed yet, with the number of these subscriptions.
@@ -62,7 +61,7 @@ class Contents(View):
         self.share.count(memory_of(packet))
         if packet.receive_by_ms:
             self._set_expiry(packet, packet.receive_by_ms)
-        while self.share.used_bytes > self._cache.limit_bytes and len(self._ready) > 1:
+        while self.share.used_bytes > self.share.cache.limit_bytes and len(self._ready) > 1:
             self._shelve(self._pop(next(iter(self._ready))))
 
     def _pop(self, place: int) -> QueuedPacket:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
@@ -14,7 +15,7 @@ from triack.base.errors import StoreDamaged
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import StreamPacket
-from triack.ordering.wire import SequenceHeader
+from triack.ordering.wire import RejectPacket, SequenceHeader
 from triack.queues.messages import Outgoing
 from triack.queues.node_settings import KeySettings, NodeSettings
 from triack.queues.packing import unpack
@@ -231,9 +232,9 @@ def test_a_refusal_that_comes_before_the_letter_is_part_of_it(refused: bool) -> 
     outbox = node.engine.outbox
     outbox.dead_lettering.purge(outgoing)
     if refused:
-        refusal = outgoing.stream_number, outgoing.sequence.sequence, entry.number, "queue-not-found"
-        outbox.handle_reject(*refusal, node.engine.jobs.turn(node.now_ns))
-        outbox.handle_reject(*refusal, node.engine.jobs.turn(node.now_ns))
+        refusal = RejectPacket(*outgoing.id, outgoing.sequence.sequence, entry.number, "queue-not-found")
+        outbox.handle_reject(cast("Any", None), refusal, node.engine.jobs.turn(node.now_ns))
+        outbox.handle_reject(cast("Any", None), refusal, node.engine.jobs.turn(node.now_ns))
     node.poll()
     (letter,) = letters(node)
     assert (letter["dead_reason"], letter["dead_maybe_delivered"]) == ("purged", not refused)
@@ -260,8 +261,8 @@ def test_a_word_about_a_packet_that_has_not_left_is_not_believed() -> None:
     node = Bare()
     outgoing = submitted(node, Outgoing(b"x"))
     (entry,) = outgoing.sequence.entries.values()
-    refusal = outgoing.stream_number, outgoing.sequence.sequence, entry.number, "relay-denied"
-    node.engine.outbox.handle_reject(*refusal, node.engine.jobs.turn(node.now_ns), certain=False)
+    refusal = RejectPacket(*outgoing.id, outgoing.sequence.sequence, entry.number, "access-denied")
+    node.engine.outbox.handle_reject(cast("Any", None), refusal, node.engine.jobs.turn(node.now_ns))
     assert "removed" not in events(node.poll())
     assert list(outgoing.sequence.entries) == [entry.number]
 
