@@ -18,7 +18,7 @@ from proof.planted.stories import Story
 from proof.search.scope import Scope
 from proof.search.search import Search, SearchResult
 from triack.base.errors import ChaosError
-from triack.tools.chaos.campaign import Failure, run_campaign
+from triack.tools.chaos.campaign import Report, run_campaign
 
 SEEDS_MAX = 1_500
 """Seeds tried for each bug; the rarest needs a thousand."""
@@ -124,7 +124,7 @@ def hunt(bug: Bug, seeds_max: int = SEEDS_MAX, known: int | None = None) -> Foun
     return found
 
 
-def _first_failure(first: int, seeds: int) -> Failure | None:
+def _first_failure(first: int, seeds: int) -> Report | None:
     for failure in run_campaign(first, seeds, jobs=1, fail_fast=True).failures:
         rule, sentence = failure.violations[0]
         if rule == "crash" and sentence.startswith(MISFITS):

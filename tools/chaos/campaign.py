@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from typing import NamedTuple
 
 from triack.base.units import SECOND
-from triack.tools.chaos.run import run_seed
+from triack.tools.chaos.run import Outcome, run_seed
 
 CHUNK_SEEDS = 8
 GC_THRESHOLD = 100_000
@@ -31,20 +31,18 @@ class Report(NamedTuple):
     trace: str
     seen: Counter[str]
 
-
-class Failure(NamedTuple):
-    """A seed that broke a promise."""
-
-    seed: int
-    violations: list[tuple[str, str]]
+    @classmethod
+    def of(cls, run: Outcome) -> "Report":
+        """Leave out the plan and the logs."""
+        return cls(run.plan.seed, run.violations, run.virtual_ns, run.events, run.trace, run.seen)
 
 
 @dataclass(slots=True)
 class Campaign:
-    """The results of a campaign."""
+    """The results of a campaign; ``failures`` are the runs that broke a promise."""
 
     seeds: int = 0
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[Report] = field(default_factory=list)
     seconds: float = 0.0
     virtual_ns: int = 0
     events: int = 0
@@ -60,7 +58,7 @@ class Campaign:
         self.seen.update(report.seen)
         self.runs_with.update(set(report.seen))
         if report.violations:
-            self.failures.append(Failure(report.seed, report.violations))
+            self.failures.append(report)
         self._chain = hashlib.blake2b(self._chain + report.trace.encode(), digest_size=16).digest()
 
     @property
@@ -139,5 +137,4 @@ def _run_chunk(seeds: list[int]) -> list[Report]:
 
 
 def _report(seed: int) -> Report:
-    outcome = run_seed(seed)
-    return Report(seed, outcome.violations, outcome.virtual_ns, outcome.events, outcome.trace, outcome.seen)
+    return Report.of(run_seed(seed))

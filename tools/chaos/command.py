@@ -110,9 +110,7 @@ def _figures(outcome: Outcome, seconds: float) -> dict[str, Any]:
     from triack.tools.chaos.campaign import Campaign, Report
 
     campaign = Campaign(seconds=seconds)
-    campaign.add(
-        Report(outcome.plan.seed, outcome.violations, outcome.virtual_ns, outcome.events, outcome.trace, outcome.seen)
-    )
+    campaign.add(Report.of(outcome))
     return campaign.summary() | {"trace": outcome.trace}
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.machine import PATIENCE_S
 from triack.base.units import SECOND
 from triack.tools.chaos import campaign as campaigns
-from triack.tools.chaos.campaign import Campaign, Failure, Report, run_campaign
+from triack.tools.chaos.campaign import Campaign, Report, run_campaign
 
 SEEDS = 2_100
 BLOCK = 300
@@ -72,9 +72,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_campaign_adds_up_what_its_runs_came_to() -> None:
     """And how many of them met a fault, however often each did."""
     campaign = Campaign(seconds=4.0)
-    for one in (report(1, kill=3), report(2, [("queue", "lost"), ("once", "twice")], kill=1, cut=1)):
+    failed = report(2, [("queue", "lost"), ("once", "twice")], kill=1, cut=1)
+    for one in (report(1, kill=3), failed):
         campaign.add(one)
-    assert campaign.failures == [Failure(2, [("queue", "lost"), ("once", "twice")])]
+    assert campaign.failures == [failed]
     assert (campaign.seen["kill"], campaign.runs_with["kill"], campaign.runs_with["cut"]) == (4, 2, 1)
     summary = campaign.summary()
     assert (summary["seeds"], summary["violations"], summary["failing_seeds"]) == (2, 1, [2])
