@@ -32,17 +32,14 @@ from triack.tools.commands.common import (
     FloatRange,
     json_line,
     json_option,
-    log_for,
-    name_for,
     node_options,
-    read_tls,
     run,
     suite_option,
     tls_ca_option,
 )
 from triack.tools.commands.large import save_messages
 from triack.tools.commands.pipes import LineSink
-from triack.tools.commands.succession import Succession
+from triack.tools.commands.succession import OwnNode, Succession, own_node
 
 STDOUT = 1
 OUT_BYTES = 4 * 1024 * 1024
@@ -56,28 +53,15 @@ class _Order:
     """What to receive, and where."""
 
     queue: str
-    data: Path
-    listen: str | None
-    name: str
-    log: Path | None
-    insecure: bool
-    suite: str
-    tls: triack.Tls | None
+    own: OwnNode
+    listen: str | None = None
     as_json: bool = False
     create: bool = False
 
     def open(self) -> triack.Node:
         if not self.create:
-            _check_node(self.data)
-        return triack.open(
-            self.name,
-            data=self.data,
-            listen=self.listen,
-            log=log_for(self.log, self.data),
-            insecure=self.insecure,
-            suite=self.suite,
-            tls=self.tls,
-        )
+            _check_node(self.own.data)
+        return self.own.open(self.listen)
 
 
 class _OutputLost(Exception):
@@ -146,6 +130,7 @@ class _Output:
 @click.option("--name", help="Name of the node; without it, that of the data directory.")
 @json_option
 @node_options
+@own_node
 def receive(
     *,
     queue: str,
@@ -153,14 +138,9 @@ def receive(
     count: int | None,
     timeout: float | None,
     save: Path | None,
-    suite: str,
-    tls_ca: Path | None,
     create: bool,
-    name: str | None,
     as_json: bool,
-    data: Path,
-    log: Path | None,
-    insecure: bool,
+    own: OwnNode,
 ) -> int:
     """Write each message of QUEUE as a line on standard output; it leaves the queue after that.
 
@@ -183,23 +163,12 @@ def receive(
     With --json a line is an object: the body, as "body" when it is UTF-8 and as "body_base64" when it is not, the id,
     the properties, and when it was sent.
     """
-    order = _Order(
-        check_name(queue),
-        data,
-        listen,
-        name_for(name, data),
-        log,
-        insecure,
-        suite,
-        read_tls(authority=tls_ca),
-        as_json,
-        create or listen is not None,
-    )
+    order = _Order(check_name(queue), own, listen, as_json, create or listen is not None)
     if save is not None:
         if as_json:
             raise click.UsageError("--json: with --save, bodies go to files")
         passing = listen is None
-        work = save_messages(data, order.open, order.queue, save, count=count, timeout=timeout, passing=passing)
+        work = save_messages(own.data, order.open, order.queue, save, count=count, timeout=timeout, passing=passing)
         return run(work)
     return run(_receive(order, count, timeout))
 
@@ -222,12 +191,14 @@ async def _receive(order: _Order, count: int | None, timeout: float | None) -> i
 
 
 async def _transfer(order: _Order, output: _Output, timeout: float | None) -> None:
-    async with Succession(order.data, order.open, passing=order.listen is None) as succession:
+    async with Succession(order.own.data, order.open, passing=order.listen is None) as succession:
         link = await succession.first()
         if order.listen is not None:
             if succession.own is None:
                 await link.close()
-                raise UsageError(f"--listen {order.listen}: another process serves {order.data}, so leave --listen out")
+                raise UsageError(
+                    f"--listen {order.listen}: another process serves {order.own.data}, so leave --listen out"
+                )
             click.echo(f"listening {succession.own.address}", err=True)
         await _HandedOver(order, output, timeout, succession).run(link)
 
@@ -308,7 +279,7 @@ class _HandedOver:
         while True:
             client = None
             try:
-                client, welcome = await client_on(link, self._order.data)
+                client, welcome = await client_on(link, self._order.own.data)
                 self._succession.handle_welcome(welcome)
                 await self._converse(client)
             except (ConnectionError, NodeClosed, StoreError):
@@ -358,7 +329,7 @@ class _HandedOver:
         header, _ = await client.call("read", queue=order.queue, **how)
         self._begun = True
         if self._succession.own is None:
-            operator_log.info(f"receiving through the process that serves {order.data}")
+            operator_log.info(f"receiving through the process that serves {order.own.data}")
         self._drawn.clear()
         self._to_confirm.clear()
         self._in_hand = self._in_hand_bytes = self._acked = 0

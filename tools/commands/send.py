@@ -25,20 +25,17 @@ from triack.queues.stages import LAST_STAGES, STAGES
 from triack.tools.commands.common import (
     FloatRange,
     json_option,
-    log_for,
-    name_for,
     node_options,
     peer_option,
     read_pairs,
     read_peers,
-    read_tls,
     run,
     suite_option,
     tls_ca_option,
 )
 from triack.tools.commands.large import has_large, stream_files
 from triack.tools.commands.pipes import FileSource, LineSource
-from triack.tools.commands.succession import Succession
+from triack.tools.commands.succession import OwnNode, Succession, own_node
 from triack.tools.commands.tally import Tally
 from triack.transport.address import Destination
 
@@ -59,28 +56,13 @@ class _Order:
     destination: str
     delivery: triack.Delivery
     until: triack.Stage
-    data: Path
-    name: str
-    log: Path | None
-    insecure: bool
+    own: OwnNode
     files: list[Path]
     properties: MessageProperties
-    suite: str
-    tls: triack.Tls | None
 
     @property
     def durable(self) -> bool:
         return self.delivery is not triack.EXPRESS
-
-    def open(self) -> triack.Node:
-        return triack.open(
-            self.name,
-            data=self.data,
-            log=log_for(self.log, self.data),
-            insecure=self.insecure,
-            suite=self.suite,
-            tls=self.tls,
-        )
 
     def source(self) -> LineSource | FileSource:
         return FileSource(self.files, MAX_BODY_BYTES) if self.files else LineSource(STDIN, MAX_BODY_BYTES)
@@ -145,6 +127,7 @@ class _Order:
 @click.option("--name", help="Name of the node; without it, that of the data directory.")
 @json_option
 @node_options
+@own_node
 def send(
     *,
     destination: str,
@@ -164,13 +147,8 @@ def send(
     seal: bool,
     headers: tuple[str, ...],
     peers: tuple[str, ...],
-    suite: str,
-    tls_ca: Path | None,
-    name: str | None,
     as_json: bool,
-    data: Path,
-    log: Path | None,
-    insecure: bool,
+    own: OwnNode,
 ) -> int:
     """Send each line of standard input, without its newline, as a message to DEST, such as plant-b/orders.
 
@@ -204,16 +182,7 @@ def send(
     )
     check_priority(destination, delivery, priority)
     with_properties(destination, b"", properties, 0)  # refuse what cannot be sent before anything is read
-    order = _Order(
-        *(destination, delivery, _stage_of(delivery, stage_name), data),
-        name_for(name, data),
-        log,
-        insecure,
-        list(files),
-        properties,
-        suite,
-        read_tls(authority=tls_ca),
-    )
+    order = _Order(destination, delivery, _stage_of(delivery, stage_name), own, list(files), properties)
     return run((_send_large if has_large(files) else _send)(order, timeout, as_json=as_json))
 
 
@@ -239,8 +208,8 @@ async def _send_large(order: _Order, timeout: float | None, *, as_json: bool) ->
     if as_json:
         raise click.UsageError("--json: files over 4 MiB are sent one by one, and nothing is counted")
     return await stream_files(
-        order.data,
-        order.open,
+        order.own.data,
+        order.own.open,
         order.destination,
         order.files,
         delivery=order.delivery,
@@ -272,7 +241,7 @@ async def _send(order: _Order, timeout: float | None, *, as_json: bool = False) 
 
 async def _transfer(order: _Order, tally: Tally, timeout: float | None) -> None:
     """Send, with a timeout that does not include opening and closing the command's node."""
-    async with Succession(order.data, order.open, gives_way=order.durable) as succession:
+    async with Succession(order.own.data, order.own.open, gives_way=order.durable) as succession:
         link = await succession.first()
         async with asyncio.timeout(timeout):
             await _HandedOver(order, tally, succession).run(link)
@@ -316,7 +285,7 @@ class _HandedOver:
             link = await self._succession.next()
 
     async def _begin(self, link: Link) -> Client:
-        client, welcome = await client_on(link, self._order.data)
+        client, welcome = await client_on(link, self._order.own.data)
         self._succession.handle_welcome(welcome)
         return client
 
@@ -326,13 +295,12 @@ class _HandedOver:
             if self._tally.done.is_set():
                 return  # it got the request to forget, and died before it could answer
             self._tally.stored = accepted
-            raise TriackError(
-                f"the node of {self._order.data} has lost lines {accepted + 1}-{self._safe}: it is not the same store"
-            )
+            lost = f"lines {accepted + 1}-{self._safe}"
+            raise TriackError(f"the node of {self._order.own.data} has lost {lost}: it is not the same store")
         self._handle_safe(accepted)
         if self._succession.own is None:
             operator_log.info(
-                f"sending through the process that serves {self._order.data}, from line {accepted + 1} on"
+                f"sending through the process that serves {self._order.own.data}, from line {accepted + 1} on"
             )
         try:
             await first_of(self._feed(client), self._await_taken(), self._follow(client))

@@ -7,11 +7,13 @@ it. A server that starts while a command has the directory gets it, and the comm
 """
 
 import asyncio
+import functools
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import triack
 from triack.base.errors import StoreInUse
@@ -20,10 +22,48 @@ from triack.node.control.control_frames import Header, Link, pair
 from triack.node.control.server import converse
 from triack.node.control.tasks import first_of
 from triack.node.files import operator_log
-from triack.tools.commands.common import given_options
+from triack.node.files.access import DEFAULT_SUITE
+from triack.tools.commands.common import given_options, log_for, name_for, read_tls
 
 SETTINGS = {"--log", "--name", "--suite", "--tls-ca"}
 """Options that apply to the command's own node; not --insecure: no user expects it to remove keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNode:
+    """The node that a command opens when no other process serves the directory."""
+
+    name: str
+    data: Path
+    log: Path | None = None
+    insecure: bool = False
+    suite: str = DEFAULT_SUITE
+    tls: triack.Tls | None = None
+
+    def open(self, listen: str | None = None) -> triack.Node:
+        """Open it, with the log of its last start if it was given none."""
+        return triack.open(
+            self.name,
+            data=self.data,
+            listen=listen,
+            log=log_for(self.log, self.data),
+            insecure=self.insecure,
+            suite=self.suite,
+            tls=self.tls,
+        )
+
+
+def own_node(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command one argument, ``own``, in place of those that describe its own node."""
+
+    @functools.wraps(command)
+    def with_own(
+        *, name: str | None, data: Path, log: Path | None, insecure: bool, suite: str, tls_ca: Path | None, **more: Any
+    ) -> int:
+        own = OwnNode(name_for(name, data), data, log, insecure, suite, read_tls(authority=tls_ca))
+        return command(own=own, **more)
+
+    return with_own
 
 
 class Succession:

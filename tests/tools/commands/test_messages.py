@@ -24,12 +24,12 @@ from triack.base.errors import ProtocolError, StoreInUse, TriackError, WaitTimeo
 from triack.node.control import handover
 from triack.node.control.control_frames import VERSION, Link
 from triack.node.control.intake import Chunk
-from triack.node.files.access import DEFAULT_SUITE
 from triack.queues.messages import MAX_BODY_BYTES
 from triack.queues.stages import STAGES
 from triack.store.store import Store
 from triack.tools.commands import pipes, receive, send
 from triack.tools.commands.pipes import AHEAD_FILE_LINES, AHEAD_LINES, FileSource, LineSink, LineSource, LineTooLong
+from triack.tools.commands.succession import OwnNode
 from triack.tools.commands.tally import RANGES_SHOWN, STORED, Tally, stored_but
 
 
@@ -45,7 +45,8 @@ def writer(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 async def run(data: Path, delivery: triack.Delivery = triack.TRANSACTIONAL, timeout: float = 10) -> int:
-    order = send._Order("orders", delivery, STAGES[delivery], data, "a", None, True, [], {}, DEFAULT_SUITE, None)  # noqa: SLF001
+    own = OwnNode("a", data, insecure=True)
+    order = send._Order("orders", delivery, STAGES[delivery], own, [], {})  # noqa: SLF001
     return await send._send(order, timeout)  # noqa: SLF001
 
 
@@ -136,7 +137,7 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 async def run_receive(data: Path, *, count: int | None = None, timeout: float | None = None) -> int:
-    order = receive._Order("orders", data, None, "b", None, insecure=True, suite=DEFAULT_SUITE, tls=None)  # noqa: SLF001
+    order = receive._Order("orders", OwnNode("b", data, insecure=True))  # noqa: SLF001
     async with asyncio.timeout(PATIENCE_S):
         return await receive._receive(order, count, timeout)  # noqa: SLF001
 
