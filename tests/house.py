@@ -108,7 +108,7 @@ LONGER_FILES = {
     "queues/mailboxes/local_queues.py": 745,
     "queues/mailboxes/mailbox.py": 1_006,
     "queues/manager/engine.py": 1_046,
-    "queues/streams/outbox.py": 874,
+    "queues/streams/outbox.py": 866,
     "queues/transit/transits.py": 928,
     "session/session.py": 712,
     "store/store.py": 764,

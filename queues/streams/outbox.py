@@ -27,21 +27,12 @@ from triack.base.ranges import as_ranges
 from triack.base.reasons import DeadReason, HoldReason
 from triack.base.session_log import Record
 from triack.base.units import MS
+from triack.ordering import wire
 from triack.ordering.departing import StreamPacketState
 from triack.ordering.hold import HoldState
 from triack.ordering.order_ack import AckWait
 from triack.ordering.outgoing import StreamPacket
 from triack.ordering.tiers import tier_label
-from triack.ordering.wire import (
-    Answer,
-    OnwardAckPacket,
-    OnwardPacket,
-    RejectPacket,
-    RelayedReject,
-    SequenceHeader,
-    encode_relayed_run,
-    encode_run,
-)
 from triack.queues.ack_latency import AckLatency
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.mailboxes.expiry import LETTERS_MAX
@@ -503,18 +494,18 @@ class Outbox(DepartingStreams[OutgoingStream]):
         ordered = outgoing.delivery is Delivery.TRANSACTIONAL
         previous = sequence.previous_of_run(run) if ordered or not outgoing.relayed else [0] * len(run)
         named = *outgoing.id, sequence.sequence, run[0].number
-        first = SequenceHeader(*named, previous[0], outgoing.queue, ack_requested[0], b"")
+        first = wire.SequenceHeader(*named, previous[0], outgoing.queue, ack_requested[0], b"")
         bodies = [entry.body or b"" for entry in run]
         if outgoing.seal is not None:
             open_ones = zip(run, previous, bodies, strict=True)
             bodies = [self.sealing.seal(outgoing, entry.number, before, body) for entry, before, body in open_ones]
         if outgoing.way is None or outgoing.way.is_direct:
-            hops, contents = NO_RELAY, encode_run(first, previous, ack_requested, bodies)
+            hops, contents = NO_RELAY, wire.encode_run(first, previous, ack_requested, bodies)
         else:
             hops = 0
             packets = relayed_packets(run, previous, ack_requested, bodies, self._wall.ms(arrives_ns))
             to, awaits = outgoing.way.final, outgoing.next_hop.awaited
-            contents = encode_relayed_run(first, to, "", packets, awaited=awaits, ack_wait=self._ack_wait)
+            contents = wire.encode_relayed_run(first, to, "", packets, awaited=awaits, ack_wait=self._ack_wait)
         return contents, outgoing.contexts_of(run, previous, hops), awaited
 
     # ---- acknowledgements
@@ -569,7 +560,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         self._free(outgoing, freed, turn)
         self._look_at(outgoing)
 
-    def handle_onward_ack(self, conversation: Conversation, packet: OnwardAckPacket, turn: Turn) -> None:
+    def handle_onward_ack(self, conversation: Conversation, packet: wire.OnwardAckPacket, turn: Turn) -> None:
         """A relay has passed packets on, or says that its store acks are enough from now on."""
         outgoing = self._by_number.get(packet.stream)
         if outgoing is None or outgoing.sequence.sequence != packet.sequence:
@@ -592,7 +583,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         self._free(outgoing, freed, turn)
         outgoing.stages.handle_progress(list(outgoing.sequence.entries.values()), Stage.ONWARD)
 
-    def handle_onward(self, conversation: Conversation, packet: OnwardPacket, now_ns: int) -> None:
+    def handle_onward(self, conversation: Conversation, packet: wire.OnwardPacket, now_ns: int) -> None:
         """A relay says how far it has a stream, and whether that waits there: then it need not be sent again."""
         outgoing = self._led_by(conversation, packet)
         if outgoing is None or outgoing.sequence.sequence != packet.sequence:
@@ -604,7 +595,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
             self._records.onward(outgoing, packet.here, conversation.label, now_ns, waits=packet.waits)
             self._look_at(outgoing)
 
-    def handle_reject(self, conversation: Conversation, packet: RejectPacket, turn: Turn) -> None:
+    def handle_reject(self, conversation: Conversation, packet: wire.RejectPacket, turn: Turn) -> None:
         """A packet, and so its message, was refused for good, as its destination or a relay says."""
         outgoing = self._by_number.get(packet.stream)
         if outgoing is None:
@@ -618,7 +609,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         if not entry.sends:
             # It is about a copy of an earlier process of this node, or invented: the outcome of this one is not known.
             return
-        is_behind = isinstance(packet, RelayedReject) and packet.by != conversation.peer_id
+        is_behind = isinstance(packet, wire.RelayedReject) and packet.by != conversation.peer_id
         if is_behind and outgoing.delivery is Delivery.RECOVERABLE and not outgoing.next_hop.awaited:
             # The neighbour had it on its disk before a node behind it refused it, so that its dead letter is there. The
             # rejection has overtaken the store ack, which frees this copy.
@@ -654,7 +645,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         self._look_at(outgoing)
         return True
 
-    def _led_by(self, conversation: Conversation, packet: Answer) -> OutgoingStream | None:
+    def _led_by(self, conversation: Conversation, packet: wire.Answer) -> OutgoingStream | None:
         # Only holds of that neighbour, and its notices that packets wait there, count: each has separate turns.
         outgoing = self._by_number.get(packet.stream)
         if outgoing is None or self.links[outgoing.via].peer_id != conversation.peer_id:
@@ -858,10 +849,11 @@ class Outbox(DepartingStreams[OutgoingStream]):
         """Every outgoing stream."""
         return list(self._by_number.values())
 
-    @property
-    def is_volatile(self) -> bool:
-        """Whether packets wait for acknowledgement that are not on the disk."""
-        return any(outgoing.sequence.entries for outgoing in self._by_number.values() if not outgoing.durable)
+    def volatile(self, *, all_classes: bool) -> bool:
+        """Whether packets wait for acknowledgement that are not on the disk; ``all_classes``: or on it."""
+        return any(
+            outgoing.sequence.entries for outgoing in self._by_number.values() if all_classes or not outgoing.durable
+        )
 
     @property
     def unfinished(self) -> bool:

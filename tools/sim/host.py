@@ -373,7 +373,7 @@ class SimHost(EngineHost):
     def _close_step(self, engine: Engine, deadline_ns: int, for_ns: int) -> None:
         now_ns = self.world.now_ns
         late = now_ns >= deadline_ns or engine.failure is not None
-        if not late and not engine.draining and (engine.busy_storing or engine.outbox.is_volatile):
+        if not late and not engine.draining and (engine.busy_storing or engine.outbox.volatile(all_classes=False)):
             self.later(CLOSE_POLL_NS, lambda: self._close_step(engine, deadline_ns, for_ns))
             return
         if not engine.draining:
