@@ -1,6 +1,9 @@
 """Lies about topics that change no promise: of subscriptions that get nothing any more, limits that none reaches."""
 
+from collections import defaultdict
+
 from proof.lies.mutate import Lie, Log, Record
+from triack.tools.replay.topics.dispatch_check import SLOWEST
 from triack.tools.replay.topics.patterns import full_name, matches
 
 ABOUT_TOPICS = (
@@ -52,14 +55,25 @@ def reaches_nobody(lie: Lie, log: Log) -> bool:
 
 
 def is_out_of_reach(lie: Lie, log: Log) -> bool:
-    """Whether a limit has no effect: durable subscriptions follow no strategy, and others did not get that number."""
+    """Whether a limit has no effect: of a durable subscription, one not come near, or one beside another's room."""
     if lie.event not in ("subscribed", "subscription_changed") or lie.field not in ("max_unacked", "ack_wait_ns"):
         return False
     if lie.truth.get("durable", True) and lie.field == "max_unacked":
         return True
-    name = lie.truth["subscription"]
-    got = sum(it["count"] for it in log[lie.start] if it["event"] == "assigned" and it["subscription"] == name)
-    return lie.field == "max_unacked" and got < min(lie.truth["max_unacked"], lie.said["max_unacked"])
+    name, topic = lie.truth["subscription"], lie.truth["topic"]
+    mine = [it for it in log[lie.start] if it.get("topic") == topic]
+    got: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    for it in mine:
+        if it["event"] == "assigned":
+            got[it["subscription"]][it["first"]] = it["count"]
+    if lie.field != "max_unacked" or sum(got[name].values()) < min(lie.truth["max_unacked"], lie.said["max_unacked"]):
+        return lie.field == "max_unacked"
+    if any(it["event"] == "subscription_changed" or it.get("strategy") == SLOWEST for it in mine):
+        return False
+    # Another one got the same, and never had to wait for room.
+    limits = {it["subscription"]: it["max_unacked"] for it in mine if it["event"] == "subscribed"}
+    free = [other for other in got if other != name and sum(got[other].values()) <= limits[other]]
+    return any(got[name].keys() <= got[other].keys() for other in free)
 
 
 def names_alike(lie: Lie, log: Log) -> bool:

@@ -39,7 +39,7 @@ class Copies(LaneReporter):
     Attributes:
         asked: at the origin: of which messages of a packet a copy is wanted, and the start that said so.
         said: by queue and packet: messages of which a record says whether they are copied.
-        copied: the same of those that are: the start that said so last, what that said, and what earlier ones did.
+        copied: the start that said so of a packet last, what that said, and what earlier ones did.
         is_relayed: whether relays pass its packets on.
     """
 
@@ -248,8 +248,7 @@ class Copies(LaneReporter):
                 if is_sent and self._node == self._origin:
                     self._judge_wish(record, each, span)
                 self.said.setdefault((queue, sequence, each), RangeSet()).add(*span)
-                if record["kept"]:
-                    self._copy(record, receiver, each, span)
+                self._copy(record, receiver, each, span)
                 place = 0
             number += packets
 
@@ -269,7 +268,8 @@ class Copies(LaneReporter):
         if not again and self._is_sure(record, receiver, number, span):
             again = earlier.overlap(*span)
         if again:
-            evidence = f"message {again[0][0]} of the packet is copied into a journal again"
+            how = "copied into" if record["kept"] else "left out of"
+            evidence = f"message {again[0][0]} of the packet is {how} a journal again"
             self._at(record, "journal_twice", evidence, number=number)
         copied.add(*span)
         self.copied[queue, sequence, number] = start, copied, earlier

@@ -115,6 +115,13 @@ def test_a_copy_is_known_to_be_made_when_all_of_its_packet_is_settled(then: str,
     assert ("journal_twice" in checks_of(world)) == found
 
 
+@pytest.mark.parametrize(("again", "found"), [("place=0", True), ("place=5", False)])
+def test_a_message_is_left_out_of_a_journal_once(again: str, found: bool) -> None:
+    left = "beta journaled tx queue=orders number=1 kept=false counts=[[1,5]]"
+    world = happens(f"arrive; {left} place=0; {left} {again}; {SETTLED} place=0 counts=[[1,10]] journaled=true; end")
+    assert ("journal_twice" in checks_of(world)) == found
+
+
 def test_a_copy_that_is_made_again_is_made_of_all_of_its_messages() -> None:
     """One that was left out between them makes two records of the copy, and the second repeats nothing of the first."""
     copied = "beta journaled tx queue=orders number=1 kept=true"
