@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any
 
 from triack.base.clock import WallClock
 from triack.base.datagram import Kind
@@ -24,13 +24,13 @@ from triack.queues.manager.recorder import Recorder
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.peers.path import CHALLENGE_BYTES
+from triack.queues.streams.departing_streams import DepartingStreams
 from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.transit.transits import Transits
 from triack.session.protocol.events import Transmit, TransmitKind, TransmitRun
 from triack.session.protocol.states import SessionState
-from triack.session.session import Session
 
 _KINDS = {TransmitKind.CONNECT: Kind.CONNECT, TransmitKind.ACCEPT: Kind.ACCEPT, TransmitKind.DATA: Kind.DATA}
 
@@ -42,22 +42,6 @@ class Giving(IntEnum):
     ANSWERS = 1
     """The node closes: order acks and rejections, and no packets of its own."""
     ALL = 2
-
-
-class _Source(Protocol):
-    """Has the packets of streams: of outgoing streams, or of streams in transit."""
-
-    def expires_late(self, stream: Any, run: Any, arrives_ns: int, now_ns: int) -> bool:
-        """Whether packets of a run would arrive too late; these expire now and must not leave."""
-
-    def contents_of(self, stream: Any, run: Any, arrives_ns: int) -> tuple[list[bytes], Any, list[int]]:
-        """Contents, contexts and ``Ask`` of each of a run of packets that leave now and arrive at the given time."""
-
-    def want_bodies(self, stream: Any) -> None:
-        """The bodies of the next packets are only on the disk."""
-
-    def handle_handed_over(self, stream: Any) -> None:
-        """A session has accepted packets of a stream."""
 
 
 @dataclass(eq=False, repr=False)
@@ -181,8 +165,8 @@ class Transmitter:
             return
         while link.turns.groups and (room := session.room) and (turn := link.next_turn()) is not None:
             stream, packets = turn
-            source: _Source = self.outbox if isinstance(stream, OutgoingStream) else self.transits
-            _fill_from(source, session, link, stream, min(room, packets), now_ns)
+            source: DepartingStreams[Any] = self.outbox if isinstance(stream, OutgoingStream) else self.transits
+            source.give(stream, link, session, min(room, packets), now_ns)
 
     def _send(self, conversation: Conversation, transmit: Transmit, now_ns: int) -> None:
         counter = transmit.counter
@@ -228,26 +212,3 @@ class Transmitter:
         payload = content + CLOCK.pack(self.wall.ms(now_ns) if kind is Kind.RESPONSE else 0)
         data = conversation.channel.seal(kind, *conversation.session.take_counter(), payload, now_ns)
         self._batch(address).append(data)
-
-
-def _fill_from(source: _Source, session: Session, link: Link, stream: Any, limit: int, now_ns: int) -> None:
-    """Let a stream have its turn, or as much of it as the window accepts."""
-    sequence, left = stream.sequence, limit
-    arrives_ns = now_ns + session.one_way_ns
-    while left and (run := sequence.peek_run(left)):
-        if stream.next_expiry_ms is not None and source.expires_late(stream, run, arrives_ns, now_ns):
-            link.turns.withdraw(stream)
-            break
-        if run[0].body is None:
-            source.want_bodies(stream)
-            link.turns.withdraw(stream)
-            break
-        packet = session.send_packets(stream.delivery, *source.contents_of(stream, run, arrives_ns))
-        if before := sequence.handle_sent(run, now_ns, packet=packet):
-            session.handle_freed(before)
-        given = len(run)
-        link.turns.handle_given(stream, given)
-        left -= given
-    if left and not run:
-        link.turns.withdraw(stream)
-    source.handle_handed_over(stream)

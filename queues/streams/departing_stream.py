@@ -121,7 +121,7 @@ class DepartingStream(Generic[Sequence]):
         return True
 
     def expire_late(self, run: Iterable[Any], arrives_ms: int, now_ms: int) -> bool:
-        """Let those of a run expire now that would arrive too late. Returns whether there are any."""
+        """Let those of a run expire now that would arrive too late, instead of leaving. Returns whether any do."""
         late = [entry for entry in run if 0 < entry.reach_by_ms <= arrives_ms and self.may_expire(entry)]
         for entry in late:
             self.expiries.set(entry.number, now_ms)

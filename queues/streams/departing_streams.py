@@ -19,9 +19,10 @@ from triack.queues.fetching import FETCH_ROWS, Fetch, next_fetch
 from triack.queues.pauses import Pause
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Way
-from triack.queues.streams.departing_stream import DepartingStream
+from triack.queues.streams.departing_stream import DepartingContext, DepartingStream
 from triack.queues.streams.group_commit import Turn
 from triack.queues.sync_links import SyncLinks
+from triack.session.session import Session
 
 FETCH_AHEAD_PACKETS = FETCH_ROWS
 """Packets of a stream whose bodies are fetched together."""
@@ -57,6 +58,12 @@ class DepartingStreams(Generic[Stream]):
     @abstractmethod
     def streams(self) -> list[Stream]:
         """Every stream."""
+
+    @abstractmethod
+    def contents_of(
+        self, stream: Stream, run: list[Any], arrives_ns: int
+    ) -> tuple[list[bytes], list[DepartingContext], list[int]]:
+        """Contents, contexts and ``Ask`` of each of a run of packets that leave now and arrive at the given time."""
 
     @abstractmethod
     def handle_acked(self, stream: Stream, entries: list[Any], ack: Ack, by: Conversation, turn: Turn) -> None:
@@ -129,9 +136,29 @@ class DepartingStreams(Generic[Stream]):
             at_ns = expiry_ns if at_ns is None else min(at_ns, expiry_ns)
         self.deadlines.set(stream, at_ns)
 
-    def expires_late(self, stream: Stream, run: list[Any], arrives_ns: int, now_ns: int) -> bool:
-        """Whether packets of a run would arrive too late; these expire now and must not leave."""
-        return stream.expire_late(run, self._wall.ms(arrives_ns), self._wall.ms(now_ns))
+    def give(self, stream: Stream, link: Link, session: Session, limit: int, now_ns: int) -> None:
+        """Let a stream have its turn on a link, or as much of it as the window of the session accepts."""
+        sequence, left = stream.sequence, limit
+        arrives_ns = now_ns + session.one_way_ns
+        while left and (run := sequence.peek_run(left)):
+            if stream.next_expiry_ms is not None and stream.expire_late(
+                run, self._wall.ms(arrives_ns), self._wall.ms(now_ns)
+            ):
+                link.turns.withdraw(stream)
+                break
+            if run[0].body is None:
+                self.wanting[stream] = None
+                link.turns.withdraw(stream)
+                break
+            packet = session.send_packets(stream.delivery, *self.contents_of(stream, run, arrives_ns))
+            if before := sequence.handle_sent(run, now_ns, packet=packet):
+                session.handle_freed(before)
+            given = len(run)
+            link.turns.handle_given(stream, given)
+            left -= given
+        if left and not run:
+            link.turns.withdraw(stream)
+        self.handle_handed_over(stream)
 
     def handle_paused(self) -> None:
         """Some stream was paused or resumed."""
@@ -224,10 +251,6 @@ class DepartingStreams(Generic[Stream]):
         stream.sequence.set_sync(self._is_sync(stream))
 
     # ---- bodies on the disk
-
-    def want_bodies(self, stream: Stream) -> None:
-        """The bodies of the next packets are only on the disk."""
-        self.wanting[stream] = None
 
     def poll_fetch(self) -> Fetch | None:
         """Which bodies to fetch next, or None."""

@@ -482,7 +482,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
     def contents_of(
         self, outgoing: OutgoingStream, run: list[StreamPacket], arrives_ns: int
     ) -> tuple[list[bytes], list[DepartingContext], list[int]]:
-        """Contents, contexts and ``Ask`` of each of a run of packets that leave now and arrive at the given time."""
+        """See ``DepartingStreams``."""
         sequence = outgoing.sequence
         awaited = outgoing.stages.asks_of(run)
         if sequence.start.credit is not None:

@@ -506,7 +506,7 @@ class Transits(DepartingStreams[TransitStream]):
     def contents_of(
         self, stream: TransitStream, run: list[TransitPacket], arrives_ns: int
     ) -> tuple[list[bytes], list[DepartingContext], list[int]]:
-        """Contents, contexts and ``Ask`` of each of a run of packets that leave now and arrive at the given time."""
+        """See ``DepartingStreams``."""
         # As no more of it fits here, no ack delay is to be added.
         hurries = stream.durable and self.room.is_scarce(stream)
         passed_by = self.door.node_id

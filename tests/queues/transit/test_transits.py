@@ -462,7 +462,7 @@ def test_what_does_not_fit_is_fetched_when_it_is_wanted() -> None:
     assert (list(passing.sequence.entries), len(passing.sequence)) == ([1, 2], 3)
     assert some.cached_bytes == 2 * (PACKET_BYTES + 10)
     assert streams.poll_fetch() is None
-    streams.want_bodies(passing)
+    streams.wanting[passing] = None
     read = sure(streams.poll_fetch())
     third = passing.sequence.entries[3]
     assert read.keys == [key_of(3, third.place)]
@@ -500,7 +500,7 @@ def test_a_packet_that_is_away_when_its_body_comes_is_not_counted() -> None:
     """The next hop went away while the disk was being read."""
     streams, passing = relay(0), stream(3)
     take(streams.bodies, passing, fetched_packets(1, 3))
-    streams.want_bodies(passing)
+    streams.wanting[passing] = None
     read = sure(streams.poll_fetch())
     streams.bodies.handle_waiting(passing)
     read.take(dict.fromkeys(read.keys, b"y" * 10))
