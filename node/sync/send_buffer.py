@@ -10,7 +10,7 @@ import threading
 
 from triack.base.delivery import Delivery
 from triack.base.errors import TriackError
-from triack.node.handles.receipt import NodeReceipt, Receipt
+from triack.node.handles.receipt import NodeReceipts, Receipt
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.node.sync.sync_loop import LoopThread
@@ -107,11 +107,7 @@ class SendBuffer:
             self._loop.tell(self._take)
         if run.error is not None:
             raise run.error
-        for row in run.rows or ():
-            if index < row.messages:
-                return NodeReceipt(self._port, run.outgoing, row.ticket + index, row.ordinal + index)
-            index -= row.messages
-        raise AssertionError("the rows have fewer messages than the run")
+        return NodeReceipts(self._port, run.outgoing, run.rows or [])[index]
 
 
 class BufferedReceipt(Receipt):
