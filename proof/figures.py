@@ -127,22 +127,10 @@ def _exchange(drops: frozenset[int]) -> tuple[int, int, bool]:
         return sent, took_ns, two.got == bodies and settled
 
 
-def drop_each() -> dict[str, Any]:
-    """Drop datagram k of the reference exchange, for every k."""
+def drop_any(count: int) -> dict[str, Any]:
+    """Drop each choice of ``count`` datagrams of the reference exchange."""
     datagrams, calm_ns, fine = _exchange(frozenset())
-    runs = [_exchange(frozenset({number})) for number in range(datagrams)]
-    return {
-        "datagrams": datagrams,
-        "runs": len(runs),
-        "complete": sum(run[2] for run in runs) if fine else 0,
-        "longest_added_ms": max(run[1] - calm_ns for run in runs) / MS,
-    }
-
-
-def drop_pairs() -> dict[str, Any]:
-    """Drop every two datagrams of it."""
-    datagrams, calm_ns, fine = _exchange(frozenset())
-    runs = [_exchange(frozenset(both)) for both in combinations(range(datagrams), 2)]
+    runs = [_exchange(frozenset(some)) for some in combinations(range(datagrams), count)]
     return {
         "datagrams": datagrams,
         "runs": len(runs),
@@ -346,8 +334,8 @@ def everything(say: Callable[[str, object], None]) -> dict[str, object]:
         found[name] = figures
         say(name, figures)
 
-    note("any packet dropped", drop_each())
-    note("any two packets dropped", drop_pairs())
+    note("any packet dropped", drop_any(1))
+    note("any two packets dropped", drop_any(2))
     for loss in (0.3, 0.5):
         note(f"handshakes at {loss:.0%}", handshakes(1_000, loss))
     for loss in (0.02, 0.1, 0.3, 0.5):

@@ -12,12 +12,12 @@ from itertools import product
 from random import Random
 from time import perf_counter
 
-from proof.disk.reference import Life, open_store, reference, see
+from proof.disk.reference import Life, losing_power, open_store, reference, see
 from proof.search.disk import Disk as Model
 from triack.base.commit import Commit
 from triack.base.errors import StoreError, StoreFailed
 from triack.store.store import Store
-from triack.tools.sim.disk import Disk, FailAt, Kept, ProcessCrashed
+from triack.tools.sim.disk import Disk, FailAt, Kept
 
 KINDS = ("eio", "full", "short", "drop")
 RESTARTS = ("kill", "power", "power in start", "power later")
@@ -103,21 +103,9 @@ def _run(disk: Disk, restart: str) -> str:
 
 def _start_in_vain(disk: Disk, life: Life) -> None:
     """Lose power in the middle of the restart, or just after it: then what it found must be found again."""
-    left = iter([False] * disk.chance.randrange(EFFECTS_OF_START) + [True])
-
-    def crash(what: str) -> None:
-        if next(left, False):
-            raise ProcessCrashed(what)
-
-    disk.on_effect = crash
-    try:
+    with losing_power(disk, disk.chance.randrange(EFFECTS_OF_START)):
         life.states[life.done :] = [see(open_store(disk), 1)[0]]
         life.busy = False
-    except ProcessCrashed:
-        pass
-    finally:
-        disk.on_effect = None
-        disk.lose_power()
 
 
 def _must_refuse(store: Store) -> None:

@@ -12,11 +12,11 @@ from hashlib import blake2b
 from random import Random
 from time import perf_counter
 
-from proof.disk.reference import Life, open_store, reference, see
+from proof.disk.reference import Life, losing_power, open_store, reference, see
 from proof.search.disk import Disk as Model
 from triack.base.commit import Commit
 from triack.base.errors import StoreError
-from triack.tools.sim.disk import Change, Disk, Kept, ProcessCrashed, Snapshot, sectors
+from triack.tools.sim.disk import Change, Disk, Kept, Snapshot, sectors
 
 ALL_PARTS_OF = 5
 ALL_PARTS_OF_THOROUGH = 10
@@ -177,20 +177,8 @@ def _interrupt(disk: Disk, moment: Moment, page_bytes: int, proof: PowerProof) -
 
 def _open_until(disk: Disk, page_bytes: int, effects: int, allowed: tuple[Model, ...]) -> tuple[Model, ...]:
     """Open, and lose power before effect number ``effects`` or afterwards. Returns what may be found next time."""
-    left = iter([False] * effects + [True])
-
-    def crash(what: str) -> None:
-        if next(left, False):
-            raise ProcessCrashed(what)
-
-    disk.on_effect = crash
-    try:
+    with losing_power(disk, effects):
         seen, _ = see(open_store(disk, page_bytes), 1)
         assert seen in allowed, f"{seen} is none of {len(allowed)} allowed states"
-        allowed = (seen,)
-    except ProcessCrashed:
-        pass
-    finally:
-        disk.on_effect = None
-        disk.lose_power()
+        return (seen,)
     return allowed

@@ -4,6 +4,7 @@ The model that says what must be there is that of the search: plain dictionaries
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from triack.base.commit import Commit, MessageRow, OutgoingRow, OutgoingStreamRo
 from triack.base.names import StreamId
 from triack.queues.packing import pack
 from triack.store.store import Store
-from triack.tools.sim.disk import Disk
+from triack.tools.sim.disk import Disk, ProcessCrashed
 
 FOLDER = Path("on-the-simulated-disk")
 """A path that is no directory here: creating or reading it would show."""
@@ -58,6 +59,24 @@ def _after(seen: Model, commit: Commit) -> Model:
 def open_store(disk: Disk, page_bytes: int = 1024) -> Store:
     """The store on a disk, with a log so small that it begins again every few commits."""
     return Store(FOLDER, vfs=disk.vfs, page_bytes=page_bytes, checkpoint_pages=CHECKPOINT_PAGES)
+
+
+@contextmanager
+def losing_power(disk: Disk, effects: int) -> Iterator[None]:
+    """Lose power before effect number ``effects`` of the block, or after the block."""
+    left = iter([False] * effects + [True])
+
+    def crash(what: str) -> None:
+        if next(left, False):
+            raise ProcessCrashed(what)
+
+    disk.on_effect = crash
+    try:
+        with suppress(ProcessCrashed):
+            yield
+    finally:
+        disk.on_effect = None
+        disk.lose_power()
 
 
 def see(store: Store, start: int) -> tuple[Model, list[int]]:

@@ -1,5 +1,6 @@
 """Mistakes of large bodies: ``queues/mailboxes/large_bodies.py``, and its senders."""
 
+from collections.abc import Callable
 from typing import Any
 
 from proof.planted.bug import Always, Bugs, Patch
@@ -16,34 +17,29 @@ from triack.queues.streams.outbox import BODY_STATE, Outbox
 BUGS = Bugs()
 
 
-@BUGS.by_seeds("a body is handed out without its last part")
-def _without_the_last_part(patch: Patch) -> None:
+def _change_parts(patch: Patch, change: Callable[[Body], object]) -> None:
+    """Change a body of several parts whenever it gets one."""
     add = Bodies.add
 
     def careless(self: Bodies, packet: QueuedPacket) -> bool:
         body = _coming(self, packet)
         added = add(self, packet)
-        if added and body is not None and body.state is BodyState.WHOLE and len(body.parts) > 1:
-            body.parts.pop()
+        if added and body is not None and len(body.parts) > 1:
+            change(body)
         return added
 
     patch.setattr(large_bodies, "MERGED_BYTES", 0)
     patch.setattr(Bodies, "add", careless)
 
 
+@BUGS.by_seeds("a body is handed out without its last part")
+def _without_the_last_part(patch: Patch) -> None:
+    _change_parts(patch, lambda body: body.state is BodyState.WHOLE and body.parts.pop())
+
+
 @BUGS.by_seeds("a part of a body is read twice")
 def _a_part_twice(patch: Patch) -> None:
-    add = Bodies.add
-
-    def twice(self: Bodies, packet: QueuedPacket) -> bool:
-        body = _coming(self, packet)
-        added = add(self, packet)
-        if added and body is not None and len(body.parts) > 1:
-            body.parts.insert(1, body.parts[0])
-        return added
-
-    patch.setattr(large_bodies, "MERGED_BYTES", 0)
-    patch.setattr(Bodies, "add", twice)
+    _change_parts(patch, lambda body: body.parts.insert(1, body.parts[0]))
 
 
 @BUGS.by_seeds("a body is whole with its first part", Bodies, "add")

@@ -5,8 +5,7 @@ import pytest
 from proof.figures import (
     DAY_NS,
     blackholes,
-    drop_each,
-    drop_pairs,
+    drop_any,
     handshakes,
     heavy_losses,
     log_sizes,
@@ -20,14 +19,14 @@ from triack.base.units import SECOND
 @pytest.mark.slow
 def test_any_single_packet_may_vanish() -> None:
     """Everything arrives once and is settled; the loss costs at most about one probe interval."""
-    found = drop_each()
+    found = drop_any(1)
     assert found["complete"] == found["runs"] == found["datagrams"] > 8
     assert found["longest_added_ms"] < 1_200
 
 
 @pytest.mark.slow
 def test_any_two_packets_may_vanish() -> None:
-    found = drop_pairs()
+    found = drop_any(2)
     assert found["complete"] == found["runs"] > 30
 
 

@@ -21,6 +21,7 @@ from triack.tools.bench.figures import Result
 from triack.tools.bench.options import Meter, Options
 from triack.tools.bench.rows import Row
 from triack.tools.bench.servers import running
+from triack.tools.demo.progress import beside
 
 TOPIC, TAKER, QUEUE = "bench/hall", "taker", "out"
 SESSION_S = 600
@@ -119,13 +120,9 @@ async def _bridge(port: int, folder: Path, **rules: Any) -> AsyncIterator[Any]:
     )
     async with triack.open("bench", data=folder, insecure=True) as node:
         bridge, began_s = Bridge(node, table), time.perf_counter()
-        task = asyncio.create_task(bridge.run())
-        try:
+        async with beside(bridge.run()):
             await bridge.up.wait()
             yield node, bridge, began_s
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator
 
 from rich.console import Console
@@ -12,6 +11,7 @@ from rich.status import Status
 from triack.tools.bench.options import Meter
 from triack.tools.bench.run import Progress
 from triack.tools.bench.work import Work
+from triack.tools.demo.progress import Rate, beside
 
 TERMINAL_S = 0.2
 PLAIN_S = 5.0
@@ -23,8 +23,7 @@ class _Shown:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._name = ""
-        self._progress = Progress()
-        self._at, self._delivered = time.monotonic(), 0
+        self._progress, self._rate = Progress(), Rate()
 
     def begin(self, name: str, work: Work) -> None:
         """A run begins."""
@@ -33,7 +32,7 @@ class _Shown:
 
     def watch(self, progress: Progress) -> None:
         """Note its progress."""
-        self._progress, self._at, self._delivered = progress, time.monotonic(), 0
+        self._progress, self._rate = progress, Rate()
 
     def say(self, line: str) -> None:
         """A run has ended."""
@@ -41,9 +40,7 @@ class _Shown:
 
     def line(self) -> str:
         """How far it is now."""
-        now, progress = time.monotonic(), self._progress
-        speed = (progress.delivered - self._delivered) / max(now - self._at, 1e-9)
-        self._at, self._delivered = now, progress.delivered
+        progress, speed = self._progress, self._rate.of(self._progress.delivered)
         return f"{self._name}: sent {progress.sent:,}  delivered {progress.delivered:,}  {speed:,.0f}/s"
 
 
@@ -51,12 +48,8 @@ class _Shown:
 async def shown(console: Console) -> AsyncIterator[Meter]:
     """Show a measurement while the block runs."""
     it = _Shown(console)
-    task = asyncio.create_task(_live(it, console) if console.is_terminal else _plain(it, console))
-    try:
+    async with beside(_live(it, console) if console.is_terminal else _plain(it, console)):
         yield Meter(it.begin, it.watch, it.say)
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def _live(it: _Shown, console: Console) -> None:

@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -20,7 +21,14 @@ async def shown(transfer: Transfer, messages: int, console: Console | None) -> A
     if console is None:
         yield
         return
-    task = asyncio.create_task(_live(transfer, messages, console) if console.is_terminal else _plain(transfer, console))
+    async with beside(_live(transfer, messages, console) if console.is_terminal else _plain(transfer, console)):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def beside(work: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
+    """Do this in a task while the block runs."""
+    task = asyncio.create_task(work)
     try:
         yield
     finally:
@@ -38,7 +46,7 @@ async def _live(transfer: Transfer, messages: int, console: Console) -> None:
     )
     with Progress(*columns, console=console, auto_refresh=False) as progress:
         bars = {name: progress.add_task(name, total=messages, rate="") for name in ("sent", "ordered", "delivered")}
-        rate = _Rate()
+        rate = Rate()
         try:
             while True:
                 await asyncio.sleep(TERMINAL_S)
@@ -47,7 +55,7 @@ async def _live(transfer: Transfer, messages: int, console: Console) -> None:
             _update(progress, bars, transfer, rate)
 
 
-def _update(progress: Progress, bars: dict[str, TaskID], transfer: Transfer, rate: "_Rate") -> None:
+def _update(progress: Progress, bars: dict[str, TaskID], transfer: Transfer, rate: "Rate") -> None:
     speed = rate.of(transfer.delivered)
     for name, bar in bars.items():
         text = f"{speed:,.0f}/s" if name == "delivered" else ""
@@ -56,7 +64,7 @@ def _update(progress: Progress, bars: dict[str, TaskID], transfer: Transfer, rat
 
 
 async def _plain(transfer: Transfer, console: Console) -> None:
-    rate = _Rate()
+    rate = Rate()
     while True:
         await asyncio.sleep(PLAIN_S)
         speed = rate.of(transfer.delivered)
@@ -65,7 +73,7 @@ async def _plain(transfer: Transfer, console: Console) -> None:
         )
 
 
-class _Rate:
+class Rate:
     """How fast a number grew since it was last looked at."""
 
     def __init__(self) -> None:
