@@ -42,6 +42,10 @@ class WallClock(NamedTuple):
         """The moment of the monotonic clock at which it is that time of day."""
         return wall_ms * MS - self.offset_ns
 
+    def deadline_ns(self, wall_ms: int | None) -> int | None:
+        """The same; None for no such time."""
+        return None if wall_ms is None else wall_ms * MS - self.offset_ns
+
 
 class ClockReading(NamedTuple):
     """The clocks at one moment.

@@ -60,7 +60,7 @@ class Deadlines(Generic[Key]):
             self.soonest_ns = self.heap[0][0]
             was_soonest = was_soonest and self.heap[0] is not entry  # if it is, nothing before it is outdated
             if not self._order % STALE_MIN and len(self.heap) > STALE_MIN + 2 * len(self._at):
-                self.heap = list(self._at.values())
+                self.heap[:] = self._at.values()
                 heapify(self.heap)
         if was_soonest:
             self._settle()

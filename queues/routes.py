@@ -226,9 +226,9 @@ class Routes:
         """Have these, and no others. Of neighbours that were there before, the same one stays in use."""
         self.all = tuple(routes)
         several = {(it.ways, it.switch_after_s) for it in self.all if len(it.ways) > 1}
-        self.choices = {
-            key: self.choices.get(key) or RouteChoice(key[0], round(key[1] * SECOND)) for key in sorted(several)
-        }
+        choices = {key: self.choices.get(key) or RouteChoice(key[0], round(key[1] * SECOND)) for key in sorted(several)}
+        self.choices.clear()
+        self.choices |= choices
         self._exact = {route.to: route for route in reversed(self.all) if not route.is_pattern}
         self._by_via = {via: route for route in self.all for via in route.ways}
         self._patterns = [route for route in self.all if route.is_pattern]

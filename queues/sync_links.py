@@ -4,8 +4,9 @@ A packet is awaited from when it is on this node's disk until the neighbour has 
 long: over a link that is asynchronous for now this node deletes it earlier.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from triack.base.news import LinkDowngraded, LinkUpgraded
 from triack.base.ranges import Range
@@ -13,6 +14,7 @@ from triack.base.session_log import Record
 from triack.base.units import SECOND
 from triack.ordering.onward import Awaited, LinkMode, SyncLink
 from triack.queues.routes import Routes, Way
+from triack.queues.schedule import Schedule
 
 
 @dataclass(slots=True)
@@ -49,6 +51,7 @@ class SyncLinks:
 
     Attributes:
         changed: the links to check, by name; while there are none, time does not matter.
+        listeners: called with the neighbour of each link that has changed its mode, and the next commit.
     """
 
     routes: Routes
@@ -61,6 +64,13 @@ class SyncLinks:
         self._by_link: dict[str, dict[Hashable, Awaited]] = {}
         self.changed: dict[str, None] = {}
         self.news: list[LinkDowngraded | LinkUpgraded] = []
+        self.listeners: list[Callable[[str, Any], None]] = []
+
+    def register(self, schedule: Schedule) -> None:
+        """Register when links are looked at."""
+        schedule.timer(self.handle_timer, needs=(self.changed,))
+        schedule.deadline(self.next_deadline, self.changed)
+        schedule.tell(self.news)
 
     # ---- which links
 
@@ -119,12 +129,17 @@ class SyncLinks:
 
     # ---- time
 
+    def handle_timer(self, turn: Any) -> None:
+        """Compare ages with bounds, and name the links that have changed their mode to all listeners."""
+        for via in self.handle_time(turn.now_ns):
+            for hear in self.listeners:
+                hear(via, turn)
+
     def handle_time(self, now_ns: int) -> list[str]:
         """Compare ages with bounds. Returns the neighbours whose links have changed their mode."""
-        if not self.changed:
-            return []
         changed: list[str] = []
-        looked, self.changed = self.changed, {}
+        looked = list(self.changed)
+        self.changed.clear()
         for via in looked:
             if self.routes.sync_link(via) is None:
                 self._by_link.pop(via, None)

@@ -15,10 +15,12 @@ Nothing of this outlives the process: a start begins with the first neighbour.
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from triack.base.news import WayChanged
 from triack.base.units import SECOND
 from triack.queues.routes import RouteChoice, Routes
+from triack.queues.schedule import Schedule
 
 
 @dataclass(slots=True)
@@ -95,21 +97,36 @@ class Ways:
         contact_of: what is known of a neighbour; None for nothing.
         call: from now on, call these neighbours, and no others, even if there is nothing to send to them.
         ask: ask a neighbour whether it is still there, if there is a session with it.
+        on_changed: called with the time when another neighbour is in use of some route.
+        is_open: whether this node says anything of its own.
     """
 
     routes: Routes
     contact_of: Callable[[str], Contact | None]
     call: Callable[[Collection[str]], None]
     ask: Callable[[str], None]
+    on_changed: Callable[[int], None]
+    is_open: Callable[[], bool]
 
     def __post_init__(self) -> None:
         self._looked_ns = 0
         self.news: list[WayChanged] = []
 
+    def register(self, schedule: Schedule) -> None:
+        """Register when neighbours are looked at."""
+        schedule.timer(self.handle_timer, needs=(self.routes.choices,))
+        schedule.deadline(self.next_deadline, self.routes.choices)
+        schedule.tell(self.news)
+
     def handle_routes_changed(self) -> None:
         """The routes have changed: call only the neighbours that are preferred to those in use."""
         choices = self.routes.choices.values()
         self.call({via for choice in choices for via in choice.ways[: choice.index]})
+
+    def handle_timer(self, turn: Any) -> None:
+        """Check all, unless the node says nothing of its own."""
+        if self.is_open() and self.handle_time(turn.now_ns):
+            self.on_changed(turn.now_ns)
 
     def handle_time(self, now_ns: int) -> bool:
         """Check all. Returns whether another neighbour is in use of some route."""
@@ -131,6 +148,8 @@ class Ways:
     def next_deadline(self) -> int | None:
         """When ``handle_time`` must be called at the latest, or None."""
         earliest: int | None = None
+        if not self.is_open():
+            return earliest
         for choice in self.routes.choices.values():
             contacts = self._contacts(choice)
             silent_ns = contacts[choice.index].silent_since_ns

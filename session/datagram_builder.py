@@ -84,7 +84,8 @@ class DatagramBuilder:
         is_more = ack_leaves or store_ack_leaves or self._probing.ping_due
         if by_run and figure is None and not is_more and sent is not None and sent.state is PacketState.QUEUED:
             return self._run(mark, now_ns)
-        if figure is None and sizes.path.due is not None and (probe := sizes.poll_probe(now_ns)) is not None:
+        path = sizes.path
+        if figure is None and path.due_bytes <= path.sent_bytes and (probe := sizes.poll_probe(now_ns)) is not None:
             return Transmit(TransmitKind.DATA, *self._take_counter(1), encode(probe))
         if sent is None and not is_more and not sizes.answer:
             return None

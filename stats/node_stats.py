@@ -434,7 +434,7 @@ def gather(
         rollbacks=engine.rollbacks,
         dead_letters=dict(engine.queues.dead_letters),
         declined_letters=dict(engine.queues.declined_letters),
-        admin_acks=dict(engine.jobs.administration.queued),
+        admin_acks=dict(engine.administration.queued),
         store_low=engine.inbox.admission.disk_room.is_low,
         room_bytes=engine.inbox.admission.disk_room.room_bytes,
         survives=store_survives(engine.settings),

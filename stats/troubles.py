@@ -118,7 +118,7 @@ def _room(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
             yield row_of(Trouble.QUEUE_FULL, name)
     if many := engine.queues.many_letters:
         yield row_of(Trouble.DEAD_LETTERS, DEAD_LETTER_QUEUE, f"{many:,}")
-    for name, when_full in engine.jobs.journals.full:
+    for name, when_full in engine.journals.full:
         yield row_of(Trouble.JOURNAL_FULL, name, when_journal_full(name, when_full))
     if admission.disk_room.is_low:
         yield row_of(Trouble.STORE_LOW, "disk", f"{max(0, admission.disk_room.room_bytes or 0):,} bytes are left")

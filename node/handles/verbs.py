@@ -209,7 +209,7 @@ class Verbs(StreamSending, Acknowledging, Requesting, Subscribing, CommonVerbs):
     @property
     def address(self) -> str:
         """Where it listens, with the real port; empty if it does not. Raises NodeClosed before the start."""
-        return self._port.engine.address
+        return self._port.engine.resolver.address
 
     @property
     def node_id(self) -> str:
@@ -246,7 +246,7 @@ class Verbs(StreamSending, Acknowledging, Requesting, Subscribing, CommonVerbs):
         """
         port = self._port
         port.check_alive()
-        if not port.engine.address:
+        if not port.engine.resolver.address:
             raise UsageError("invite: this node does not listen, so that no peer can come to it")
         return port.enrolling.invite(name, None if send is None else check_texts("invite: send", send))
 

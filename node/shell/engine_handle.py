@@ -68,7 +68,7 @@ class EngineHandle(Accepting):
         )
         self.transits = engine.transits
         self.remote = engine.remote
-        self.tell = engine.jobs.administration.tell
+        self.tell = engine.administration.tell
         self.name_of = engine.name_of
         self.leases = engine.leases
         self.events = driver.events.read

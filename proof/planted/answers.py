@@ -7,6 +7,7 @@ from proof.planted.bug import Bugs, Patch
 from triack.base.delivery import Delivery
 from triack.queues.admin_acks import Told
 from triack.queues.body_head import fragment_range
+from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket
 from triack.queues.mailboxes.progress import Progress
@@ -38,12 +39,13 @@ def _after_a_restart(
 
 
 @BUGS.by_seeds("readers are told of with the commit after theirs", LocalQueues, "tell_read")
-def _one_commit_late(tell_read: Any, self: LocalQueues, now_ns: int) -> None:
+def _one_commit_late(tell_read: Any, self: LocalQueues, turn: LocalTurn) -> None:
     """A crash between the two loses the answer."""
     before = getattr(LocalQueues, "late", {})
-    LocalQueues.late = self.untold  # type: ignore[attr-defined]
-    self.untold = {packet: told for packet, told in before.items() if packet.keys}
-    tell_read(self, now_ns)
+    LocalQueues.late = dict(self.untold)  # type: ignore[attr-defined]
+    self.untold.clear()
+    self.untold |= {packet: told for packet, told in before.items() if packet.keys}
+    tell_read(self, turn)
 
 
 @BUGS.by_seeds("senders are told what they did not ask for")

@@ -13,6 +13,7 @@ from triack.ordering.outgoing import StreamPacket
 from triack.ordering.wire import SequenceHeader
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.deadlines import Deadlines
+from triack.queues.mailboxes.expiry import Expiry
 from triack.queues.mailboxes.leases import Leases
 from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.local_queues import LocalQueues
@@ -28,6 +29,7 @@ from triack.queues.peers.introduction import HistoryPoint
 from triack.queues.peers.link import Conversation
 from triack.queues.peers.permissions import Permissions
 from triack.queues.peers.resuming import Resuming
+from triack.queues.schedule import Schedule
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.admission import Admission
 from triack.queues.streams.dead_lettering import DeadLettering, DeadMessage
@@ -211,10 +213,10 @@ def _said_once(send: Any, self: OwedAcks, stream: IncomingStream, conversation: 
 BUGS.by_seeds("what has expired is handed out before the timer comes")(Always(False, QueuedPacket, "has_expired"))
 
 
-@BUGS.by_seeds("messages expire only in queues that are read", LocalQueues, "handle_timer")
-def _expires_when_read(handle_timer: Any, self: LocalQueues, now_ns: int) -> None:
+@BUGS.by_seeds("messages expire only in queues that are read", Expiry, "handle_timer")
+def _expires_when_read(handle_timer: Any, self: Expiry, turn: LocalTurn) -> None:
     due, self.notices.expiring = self.notices.expiring, Deadlines()
-    handle_timer(self, now_ns)
+    handle_timer(self, turn)
     self.notices.expiring = due
 
 
@@ -242,10 +244,11 @@ BUGS.by_seeds("the death of a reader is not counted")(Always(None, Leases, "hold
 BUGS.by_seeds("a removal leaves no record")(Always(None, StreamRecords, "removed"))
 
 
-@BUGS.by_seeds("a node whose disk failed spins", Engine, "next_deadline")
-def _spins(_right: Any, self: Engine) -> int | None:
-    deadlines = [clock.earliest() for clock in (self._transmitter.deadlines, *self._clocks)]
-    return min((at_ns for at_ns in deadlines if at_ns is not None), default=None)
+@BUGS.by_seeds("a node whose disk failed spins", Schedule, "handle_failure")
+def _spins(handle_failure: Any, self: Schedule, *kept: Deadlines[Any]) -> None:
+    clocks = list(self._clocks)
+    handle_failure(self, *kept)
+    self._clocks[:] = clocks
 
 
 # ---- who may, and how much

@@ -6,6 +6,8 @@ from typing import Any
 from proof.planted.bug import Bugs, Patch
 from triack.base.commit import StoreContent
 from triack.base.ranges import NumberSet
+from triack.queues.clock_jumps import ClockJumps
+from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.topics import topic_root
 from triack.queues.topics.strategies import room_of
@@ -69,9 +71,9 @@ def _slowest(_right: Any, strategy: str, pending: Iterable[tuple[int, int]], mos
 
 
 @BUGS.by_seeds("durable subscriptions end with their node", Topics, "restore")
-def _forgotten(restore: Any, self: Topics, content: StoreContent) -> None:
+def _forgotten(restore: Any, self: Topics, content: StoreContent, _turn: LocalTurn, _jumps: ClockJumps) -> None:
     content.subscriptions = []
-    restore(self, content)
+    restore(self, content, _turn, _jumps)
 
 
 @BUGS.by_seeds("a subscription that stalls stops those that have room", topic_root, "room_of")

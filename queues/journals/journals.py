@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from triack.base.commit import HEAD_BYTES
+from triack.base.commit import HEAD_BYTES, StoreContent
 from triack.base.delivery import DURABLE
 from triack.base.errors import ProtocolError
-from triack.base.news import JournalFull
+from triack.base.news import JournalFull, NodeEvent
 from triack.base.reasons import DropReason
 from triack.base.session_log import Record
 from triack.queues.body_head import kept_until
+from triack.queues.clock_jumps import ClockJumps
 from triack.queues.fetching import Fetch, arrived, fetch_packets
 from triack.queues.mailboxes.handed import fields_of_runs, settled_runs
 from triack.queues.mailboxes.local_commit import LocalTurn
@@ -42,6 +43,7 @@ from triack.queues.mailboxes.system_queues import (
 )
 from triack.queues.messages import SENT_TO
 from triack.queues.packing import pack_again
+from triack.queues.schedule import Phase, Restore, Schedule
 
 
 class _Taken(NamedTuple):
@@ -86,15 +88,23 @@ class Journals:
         self.ready: list[_Taken] = []
         self.express: list[_Taken] = []
         self.missing: dict[QueuedPacket, Mailbox] = {}
-        self.news: list[JournalFull] = []
+        self.news: list[NodeEvent] = []
         self._told: set[str] = set()
         self._names: dict[str, None] = {}
         self.queues.notices.keep_copy = self.take
 
-    def restore(self) -> None:
+    def register(self, schedule: Schedule) -> None:
+        """Register what is done for journals, and when."""
+        schedule.restore(Restore.FILLED, self._restore)
+        schedule.step(Phase.ADD, self.handle_express, self.queues.notices.taken, self.express)
+        schedule.step(Phase.BEGIN, self.keep, self.ready)
+        schedule.step(Phase.READS, self.handle_committed)
+        schedule.tell(self.news)
+
+    def _restore(self, _content: StoreContent, turn: LocalTurn, _jumps: ClockJumps) -> None:
         """Read the journals of the store: report those that are full, and keep them within their limits."""
         self._names = {name: None for name in self.queues.mailboxes if is_journal(name)}
-        self.handle_committed()
+        self.handle_committed(turn)
 
     def take(self, mailbox: Mailbox, packet: QueuedPacket) -> bool:
         """Note a done packet of a journaled queue. Returns whether the next commit may delete it."""
@@ -132,18 +142,19 @@ class Journals:
     def handle_express(self, turn: LocalTurn) -> None:
         """Copy express packets, which need no commit."""
         taken = self.queues.notices.taken
-        if taken or self.express:
-            done, taken[:] = list(taken), []
-            ready, self.express = self.express, []
-            for mailbox, packet in done:
-                passed = mailbox.reader.excluded.pop(packet.first_place, 0)
-                ready.append(_Taken(mailbox.name, packet, bits_of(range(packet.count)) & ~passed, passed=passed))
-            self._keep(ready, turn)
-            self.handle_committed()
+        done, ready = list(taken), list(self.express)
+        taken.clear()
+        self.express.clear()
+        for mailbox, packet in done:
+            passed = mailbox.reader.excluded.pop(packet.first_place, 0)
+            ready.append(_Taken(mailbox.name, packet, bits_of(range(packet.count)) & ~passed, passed=passed))
+        self._keep(ready, turn)
+        self.handle_committed(turn)
 
     def keep(self, turn: LocalTurn) -> None:
         """The commit begins: add the copies of what it deletes."""
-        ready, self.ready = self.ready, []
+        ready = list(self.ready)
+        self.ready.clear()
         self._keep(ready, turn)
 
     def _keep(self, ready: list[_Taken], turn: LocalTurn) -> None:
@@ -211,7 +222,7 @@ class Journals:
         for fields in fields_of_runs(queue, settled_runs({one.packet: one.bits for one in done})):
             self.record("journaled", now_ns, **fields, kept=kept)
 
-    def handle_committed(self) -> None:
+    def handle_committed(self, _group: LocalTurn) -> None:
         """The copies are in their journals: drop the oldest of those that exceed their quota."""
         for name in self._names:
             journal = self.queues.mailboxes.get(name)

@@ -22,6 +22,7 @@ from triack.queues.mailboxes.handed import as_runs, fields_of_runs
 from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.mailbox import Mailbox, Notices
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
+from triack.queues.schedule import Phase, Schedule
 
 LETTERS_MAX = 200
 """Most dead letters in one commit, and packets that expire in one round: some milliseconds, which block the event loop.
@@ -46,14 +47,21 @@ class Expiry:
     def __post_init__(self) -> None:
         self.expired: deque[tuple[Mailbox, QueuedPacket, list[int]]] = deque()
 
-    def handle_timer(self, now_ms: int) -> None:
-        """Remove some expired messages from their queues. ``now_ms`` is the wall clock."""
+    def register(self, schedule: Schedule) -> None:
+        """Register when messages expire, and waits end."""
+        schedule.timer(self.handle_timer, self.notices.expiring, self.notices.resuming)
+        schedule.step(Phase.EXPIRE, self.dead_letter_expired, self.expired)
+
+    def handle_timer(self, turn: LocalTurn) -> None:
+        """Remove some expired messages from their queues, and let queues hand out what has waited long enough."""
         by_queue: dict[Mailbox, list[QueuedPacket]] = {}
-        for mailbox, packet in self.notices.expiring.poll_due(now_ms, LETTERS_MAX):
-            found = mailbox.poll_expired(now_ms, LETTERS_MAX) if packet is None else [packet]
+        for mailbox, packet in self.notices.expiring.poll_due(turn.now_ns, LETTERS_MAX):
+            found = mailbox.poll_expired(turn.now_ms, LETTERS_MAX) if packet is None else [packet]
             by_queue.setdefault(mailbox, []).extend(found)
         for mailbox, packets in by_queue.items():
             self.expire(mailbox, packets)
+        for mailbox in self.notices.resuming.poll_due(turn.now_ns):
+            mailbox.interrupt()
 
     def expire(self, mailbox: Mailbox, packets: list[QueuedPacket]) -> None:
         """Remove the messages of these packets that no reader has leased from their queue."""
@@ -72,10 +80,6 @@ class Expiry:
         kept = [one for one in self.expired if one[0] is not mailbox]
         self.expired.clear()
         self.expired += kept
-
-    def next_deadline_ms(self) -> int | None:
-        """When the next packet expires, by the wall clock, or None."""
-        return self.notices.expiring.earliest()
 
     def poll_fetch(self) -> Fetch | None:
         """A fetch of the bodies that are needed next, or None."""

@@ -197,7 +197,8 @@ class Bodies:
     Attributes:
         unseen_bytes: what has come since the last look at the room on the disk.
         left: bodies whose messages leave their queues with the next commit.
-        deletes_any: whether there is more to delete.
+        at_once: store keys of announcements of freed bodies, which the commit that begins next deletes.
+        dying: parts of freed bodies, of which each commit deletes some.
     """
 
     def __init__(
@@ -213,10 +214,9 @@ class Bodies:
         self._whole = Counter[tuple[bytes, Fill]]()
         # The body that each stream has brought last.
         self._current: dict[StreamId, Body] = {}
-        self.deletes_any = False
         self.left: list[BodyId] = []
-        self._at_once: list[Range] = []
-        self._dying: deque[Part] = deque()
+        self.at_once: list[Range] = []
+        self.dying: deque[Part] = deque()
 
     # ---- arriving
 
@@ -340,33 +340,39 @@ class Bodies:
         """A message that represents a body leaves its queue, with the next commit."""
         self.left.append((origin, ordinal))
 
-    def free_left(self) -> None:
+    def free_left(self, turn: Any) -> None:
         """A commit begins. Free the bodies that no message represents any more, in a queue or in this commit."""
-        left, self.left = self.left, []
+        left = list(self.left)
+        self.left.clear()
         for body_id in left:
             body = self.by_id.get(body_id)
             if body is not None and body.claims:
                 body.claims -= 1
                 if not body.claims:
                     self._move(body, BodyEvent.LEFT)
+        turn.commit.message_deletes += self.poll_announcements()
 
     # ---- deleting
 
+    @property
+    def deletes_any(self) -> bool:
+        """Whether there is more to delete."""
+        return bool(self.at_once or self.dying)
+
     def poll_announcements(self) -> list[Range]:
         """Store keys of announcements of freed bodies, which the commit that begins now deletes."""
-        deletes, self._at_once = self._at_once, []
-        self.deletes_any = bool(self._dying)
+        deletes = list(self.at_once)
+        self.at_once.clear()
         return deletes
 
     def poll_deletes(self) -> list[Range]:
         """Store keys of some parts of freed bodies, which the next commit deletes."""
         deletes = self.poll_announcements()
         size_bytes = 0
-        while self._dying and size_bytes < DELETED_BYTES:
-            part = self._dying.popleft()
+        while self.dying and size_bytes < DELETED_BYTES:
+            part = self.dying.popleft()
             size_bytes += part.size_bytes
             deletes += part.keys
-        self.deletes_any = bool(self._dying)
         return deletes
 
     def _unreserve(self, origin: bytes, fill: Fill, total_bytes: int) -> None:
@@ -389,9 +395,8 @@ class Bodies:
         stream = StreamId(body.id[0], body.stream)
         if self._current.get(stream) is body:
             del self._current[stream]
-        self.deletes_any = True
-        self._at_once.append(body.announcement)
-        self._dying += body.parts
+        self.at_once.append(body.announcement)
+        self.dying += body.parts
 
 
 def _count(counts: Counter[Any], key: object, by: int) -> None:

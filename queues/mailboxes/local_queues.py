@@ -69,6 +69,7 @@ from triack.queues.messages import (
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.packing import Unpacked, pack_one, unpack
 from triack.queues.pauses import Pauses
+from triack.queues.schedule import Phase, Restore, Schedule
 from triack.queues.set_quotas import SetQuotas
 
 ALIKE_MAX = 1_024
@@ -124,6 +125,7 @@ class LocalQueues:
         self._next_queue_id = 1
         self.notices = Notices(
             drops,
+            wall=wall,
             disk=Account(limits.peer_quota_bytes, limits.node_quota_bytes, payer_of),
             express=Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4, payer_of),
             cache=Cache(settings.body_cache_bytes),
@@ -151,6 +153,19 @@ class LocalQueues:
         self.tell: Tell = nobody_told
         self.may_leave: Callable[[bytes, str], bool] = lambda *_: True
         self.admits: Callable[[str, StreamId, bool], bool] = lambda *_: True
+
+    def register(self, schedule: Schedule) -> None:
+        """Register what queues do, and when."""
+        notices, bodies = self.notices, self.bodies
+        schedule.restore(Restore.QUEUES, self.restore)
+        self.expiry.register(schedule)
+        schedule.step(Phase.ANSWER, self.tell_read, self.untold)
+        schedule.step(Phase.ADD, self.complete, notices.dirty, self.removed, bodies.at_once, bodies.dying)
+        schedule.step(Phase.FREE, bodies.free_left, bodies.left, bodies.at_once, bodies.dying)
+        schedule.step(Phase.NOTE_COMMIT, self.note_settled, notices.settled, notices.left)
+        schedule.step(Phase.READS, self.handle_committed)
+        schedule.step(Phase.NOTE, self.note_runs, notices.read, notices.returned, notices.purged)
+        schedule.tell(notices.news)
 
     # ---- starting
 
@@ -259,12 +274,12 @@ class LocalQueues:
             self._set_journal(owner)
 
     def _new_mailbox(self, queue_id: int, name: str) -> Mailbox:
-        limits, system = self._settings.limits, system_queue(name)
+        limits, system, notices = self._settings.limits, system_queue(name), self.notices
+        if name.startswith(TOPIC_PREFIX) or is_subscribed(name) or name == SUBSCRIPTIONS_QUEUE:
+            notices.topical[:] = [name]
         if name.startswith(TOPIC_PREFIX):
-            self.notices.has_topics = True
             return self.make_topic(queue_id, name)
         if is_subscribed(name):
-            self.notices.has_topics = True
             return Mailbox(queue_id, name, self.notices, self.quota_of(name))
         if target := large_target(name):
             return PartsQueue(queue_id, name, self.notices, self.quota_of(target), partial(self.mailboxes.get, target))
@@ -273,7 +288,6 @@ class LocalQueues:
             mailbox.pause = self.pauses.of_queue(name)
             self._set_journal(mailbox)
             return mailbox
-        self.notices.has_topics = self.notices.has_topics or name == SUBSCRIPTIONS_QUEUE
         return Mailbox(
             queue_id,
             name,
@@ -305,7 +319,7 @@ class LocalQueues:
         if mailbox is not None:
             mailbox.fill.set_quota(self.quota_of(name))
             mailbox.fill.is_told = mailbox.fill.is_told and mailbox.fill.is_full
-        self.notices.relieved = True
+        self.notices.relieved[self] = None
 
     @property
     def holds_copies(self) -> bool:
@@ -329,7 +343,7 @@ class LocalQueues:
         mailbox = self.mailboxes[name]
         mailbox.pause = self.pauses.of_queue(name)
         mailbox.interrupt()
-        self.notices.relieved = True
+        self.notices.relieved[self] = None
 
     def handle_settings(self, settings: NodeSettings) -> None:
         """Other quotas and other waits of failed messages are in force; what is in the queues stays there."""
@@ -345,7 +359,7 @@ class LocalQueues:
                 mailbox.fill.set_quota(system.quota(limits))
             if system is None:
                 self._set_journal(mailbox)
-        self.notices.relieved = True
+        self.notices.relieved[self] = None
 
     def make_room(self) -> None:
         """Remove the empty queues that have no listeners."""
@@ -433,12 +447,12 @@ class LocalQueues:
             self.leases.let_go(packet, bits)
         mailbox.acknowledge_many(done)
 
-    def tell_read(self, now_ns: int) -> None:
+    def tell_read(self, turn: LocalTurn) -> None:
         """The next commit begins: tell the senders of acknowledged messages with it."""
-        if self.untold:
-            untold, self.untold = self.untold, {}
-            for packet, (name, bits) in untold.items():
-                self._tell(name, packet, packet.open(), indices_of(bits), MessageClass.ACK_RECEIVE, now_ns)
+        untold = list(self.untold.items())
+        self.untold.clear()
+        for packet, (name, bits) in untold:
+            self._tell(name, packet, packet.open(), indices_of(bits), MessageClass.ACK_RECEIVE, turn.now_ns)
 
     def _tell(
         self,
@@ -563,7 +577,7 @@ class LocalQueues:
             commit, removed = group.commit, self.removed
             commit.queues = [row for row in commit.queues if row[0] not in removed]
             commit.queue_deletes += removed
-            self.removed = []
+            removed.clear()
 
     def handle_committed(self, group: LocalCommit) -> None:
         """The commit has returned: applications may see what it holds."""
@@ -571,10 +585,10 @@ class LocalQueues:
         for mailbox, packets, head in group.queued:
             self.waiting.add(packets[0].origin, -sum(map(SIZE_OF, packets)))
             mailbox.put_all(packets, head)
+            self.notices.relieved[mailbox] = None
         if self._warned or self.mailboxes[DEAD_LETTER_QUEUE].fill.messages.value:
             self._drop_oldest_letters()
             self._count_letters()
-        self.notices.relieved = self.notices.relieved or bool(group.queued)
 
     # ---- bodies on the disk
 
@@ -587,20 +601,6 @@ class LocalQueues:
             if (fetch := mailbox.poll_fetch()) is not None:
                 return fetch
         return None
-
-    # ---- time
-
-    def handle_timer(self, now_ns: int) -> None:
-        """Let messages expire, and end waits of others."""
-        now_ms = self._wall.ms(now_ns)
-        self.expiry.handle_timer(now_ms)
-        for mailbox in self.notices.resuming.poll_due(now_ms):
-            mailbox.interrupt()
-
-    def next_deadline(self) -> int | None:
-        """When a message expires or a wait ends, by the monotonic clock, or None."""
-        moments = (self.notices.resuming.earliest(), self.expiry.next_deadline_ms())
-        return min((self._wall.ns(at_ms) for at_ms in moments if at_ms is not None), default=None)
 
     # ---- returned messages
 
@@ -660,7 +660,7 @@ class LocalQueues:
             properties = dict(content.properties[index]) if content.properties else {}
             priority = content.priority
             if packet.cares and not mailbox.subscription:
-                self.tell_read(turn.now_ns)  # in the order in which it happened
+                self.tell_read(turn)  # in the order in which it happened
                 self._tell(mailbox.name, packet, content, (index,), class_at_queue(reason), turn.now_ns)
         except ProtocolError:
             body, ordinal, properties, priority = b"".join(packet.pieces), packet.number, {}, packet.priority
@@ -694,9 +694,9 @@ class LocalQueues:
                 self._note(event, queue, as_runs([lease for _, leases in several for lease in leases]), now_ns)
             taken.clear()
 
-    def note_settled(self, now_ns: int) -> None:
+    def note_settled(self, turn: LocalTurn) -> None:
         """Log the messages that the commit that begins now removes from their queues, after their handing out."""
-        notices = self.notices
+        notices, now_ns = self.notices, turn.now_ns
         if notices.read or notices.returned or notices.purged:
             self.note_runs(now_ns)
         for mailbox, left in notices.left.items():

@@ -19,6 +19,7 @@ from heapq import merge as merge_sorted
 from itertools import groupby, islice, takewhile
 from typing import Protocol
 
+from triack.base.clock import WallClock
 from triack.base.commit import MessageIndex
 from triack.base.delivery import DURABLE, PRIORITY_MAX, Delivery
 from triack.base.names import StreamId
@@ -68,8 +69,7 @@ class Notices:
         dirty: queues with something for the next commit, see ``Mailbox.take_changes``.
         wanting: queues whose next bodies are only on the disk, see ``Mailbox.poll_fetch``.
         read: queues from which something was handed out, see ``Mailbox.take_runs``.
-        has_topics: whether there is, or was since the start, a queue of a topic, of a subscription to topics of another
-            node, or of requests for one; else there is nothing to do for topics.
+        topical: the last queue made for a topic, or subscriptions of other nodes; without it topics have nothing to do.
         news: for the operator. A queue that becomes full is named once until it has room.
         purged: messages purged since the last log record, with the name of their queue.
         taken: express packets of journaled queues that are done.
@@ -77,10 +77,11 @@ class Notices:
         settled: durable messages that are done, as bits of their packets, and are in no commit that has begun.
         left: the same of messages with which readers of an earlier process were done when it died.
         whole: large messages that are whole now, and whose senders may have to know, see ``LocalQueues.tell_whole``.
-        expiring: when the waiting messages of a packet expire, in ms of the wall clock, see ``Mailbox.expire``; with
-            None, the first packet that is only on the disk, see ``Mailbox.poll_expired``.
-        resuming: when the next wait of a queue ends, in ms of the wall clock: interrupt it then.
-        relieved: whether some queue has become shorter since the last check.
+        wall: the time of day, by which messages expire and waits end.
+        expiring: when the waiting messages of a packet expire, see ``Mailbox.expire``; with None, the first packet that
+            is only on the disk, see ``Mailbox.poll_expired``.
+        resuming: when the next wait of a queue ends: interrupt it then.
+        relieved: what has made room since the last check, such as a queue that has become shorter.
         keeping: queues of parts of large bodies that were not idle at that check; they may be when bodies are deleted.
         on_left: called with a queue that has not ended when its last listener has left.
         settles: whether nothing is handed out yet, because no commit holds the leases that the last start left.
@@ -108,9 +109,10 @@ class Notices:
     whole: "deque[tuple[Mailbox, QueuedPacket]]" = field(default_factory=deque)
     idled: "dict[Mailbox, None]" = field(default_factory=dict)
     keeping: "dict[Mailbox, None]" = field(default_factory=dict)
-    relieved: bool = False
+    relieved: dict[object, None] = field(default_factory=dict)
     settles: bool = False
-    has_topics: bool = False
+    topical: list[str] = field(default_factory=list)
+    wall: WallClock = field(default_factory=lambda: WallClock(0))
 
 
 class Sink(Protocol):
@@ -375,15 +377,13 @@ class Mailbox:
         if packet.delivery in DURABLE:
             self.notices.disk.add(packet.origin, size_bytes)
         else:
-            overhead_bytes = packets * EXPRESS_OVERHEAD_BYTES
-            self.notices.express.add(
-                packet.origin, size_bytes + (overhead_bytes if size_bytes > 0 else -overhead_bytes)
-            )
+            sign = 1 if size_bytes > 0 else -1
+            self.notices.express.add(packet.origin, size_bytes + sign * packets * EXPRESS_OVERHEAD_BYTES)
 
     def release(self, packet: QueuedPacket, messages: int, size_bytes: int, packets: int = 1) -> None:
         """Messages leave, and whole packets of this size with them. All count for the same account."""
         self._count(packet, -messages, -size_bytes, packets)
-        self.notices.relieved = True
+        self.notices.relieved[self] = None
         self.fill.is_told = self.fill.is_told and self.fill.is_full
         if not self.fill.bytes.value:
             self.notices.idled[self] = None
@@ -893,7 +893,7 @@ class Mailbox:
 
     def set_resume(self, now_ms: int) -> None:
         """Notify the listeners when the next wait ends."""
-        self.notices.resuming.set(self, self.reader.resume_ms(now_ms))
+        self.notices.resuming.set(self, self.notices.wall.deadline_ns(self.reader.resume_ms(now_ms)))
 
     # ---- steering
 
@@ -954,7 +954,7 @@ class Mailbox:
 
     def set_deadline(self, packet: QueuedPacket | None, at_ms: int | None) -> None:
         """Set when a packet expires, in ms of the wall clock; for None, the next one that is only on the disk."""
-        self.notices.expiring.set((self, packet), at_ms)
+        self.notices.expiring.set((self, packet), self.notices.wall.deadline_ns(at_ms))
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
         """Expired packets that are only on the disk: ``expire`` them. More may be due."""

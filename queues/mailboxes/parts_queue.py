@@ -57,7 +57,7 @@ class PartsQueue(Mailbox):
             if not total_bytes:
                 self._bodies.give_up((packet.origin, ordinal))
             self.discard(packet)
-        self.notices.relieved = True
+        self.notices.relieved[self] = None
 
     def _add(self, packet: QueuedPacket, progress: Progress | None) -> None:  # noqa: ARG002 - a part has none
         packet.pieces = []
@@ -73,11 +73,11 @@ class PartsQueue(Mailbox):
         """A stream has ended: drop its unfinished body, and the unfinished part of that."""
         super().drop_stream(origin, stream)
         self._bodies.handle_end(StreamId(origin, stream))
-        self.notices.relieved = True
+        self.notices.relieved[self] = None
 
     def purge_bodies(self) -> int:
         """Free the bodies that no message represents. Returns how many there were."""
-        self.notices.relieved = True
+        self.notices.relieved[self] = None
         return self._bodies.purge(self.fill)
 
     @property

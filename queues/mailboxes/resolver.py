@@ -50,7 +50,7 @@ class Resolver:
 
     def __init__(self, directory: Directory, address: str) -> None:
         self._directory = directory
-        self._address = address
+        self.address = address
 
     def resolve(self, where: str, queue: str) -> Target:
         """Resolve a destination.
@@ -63,7 +63,7 @@ class Resolver:
         """
         queue, _ = split_topic(queue)
         there = self._directory.at(where) or self._directory.named(where)
-        if where == self._address or (there is not None and self._address in there.addresses):
+        if where == self.address or (there is not None and self.address in there.addresses):
             return local_queue(queue)
         peer = where if there is None else there.name
         return RemoteQueue(peer, queue) if peer else local_queue(queue)

@@ -21,12 +21,14 @@ from triack.base.session_log import Record
 from triack.ordering.outgoing import StreamPacket
 from triack.queues.admin_acks import AdminRequest, Told, answers_to, request_of, wanted_by
 from triack.queues.fetching import Fetch, arrived, fetch_packets
+from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.system_queues import is_reserved
 from triack.queues.messages import JOURNAL, Outgoing, Properties
 from triack.queues.node_settings import STREAM_BYTES
 from triack.queues.packing import unpack_pieces
 from triack.queues.routes import Routes
+from triack.queues.schedule import Phase, Schedule
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.stream_state import StreamState
@@ -72,6 +74,11 @@ class Administration:
         self._look_at = ANSWERING_MIN
         self.queued: Counter[str] = Counter()
         self.unnoted: list[dict[str, object]] = []
+
+    def register(self, schedule: Schedule) -> None:
+        """Register when answers are written."""
+        schedule.step(Phase.ANSWER, self.tell_whole, self.queues.notices.whole)
+        schedule.step(Phase.NOTE_COMMIT, self.note_queued, self.unnoted)
 
     def tell(self, told: Told, now_ns: int) -> None:
         """Something happened to messages of a packet: answer those whose senders want to know."""
@@ -180,11 +187,11 @@ class Administration:
                 **{"class": outgoing.delivery.label},
             )
 
-    def note_queued(self, now_ns: int) -> None:
+    def note_queued(self, turn: LocalTurn) -> None:
         """Log the answers that the commit that begins now holds, before what they report."""
-        unnoted, self.unnoted = self.unnoted, []
-        for fields in unnoted:
-            self.record("admin_ack_queued", now_ns, **fields)
+        for fields in self.unnoted:
+            self.record("admin_ack_queued", turn.now_ns, **fields)
+        self.unnoted.clear()
 
     def _note(self, told: Told, place: int, count: int, now_ns: int, **more: bool) -> None:
         fields = {
@@ -205,11 +212,11 @@ class Administration:
 
     # ---- large messages
 
-    def tell_whole(self, now_ns: int) -> None:
+    def tell_whole(self, turn: LocalTurn) -> None:
         """Report the large messages that are whole since the last call and whose bodies are in memory, in order."""
         whole = self.queues.notices.whole
         while whole and whole[0][1].pieces:
-            self.queues.tell_whole(*whole.popleft(), now_ns)
+            self.queues.tell_whole(*whole.popleft(), turn.now_ns)
 
     def poll_fetch(self) -> Fetch | None:
         """A fetch of the body that is needed next, or None."""

@@ -20,8 +20,7 @@ from triack.base.peers import Directory
 from triack.base.reasons import DropReason
 from triack.base.units import MS
 from triack.queues.clock_jumps import ClockJumps
-from triack.queues.deadlines import NEVER_NS, Deadlines
-from triack.queues.fetching import Fetch
+from triack.queues.fetching import Fetch, Fetches, Source
 from triack.queues.journals.journals import Journals
 from triack.queues.mailboxes.leases import Leases
 from triack.queues.mailboxes.local_queues import LocalQueues
@@ -54,6 +53,7 @@ from triack.queues.remote.peer_subscriptions import PeerSubscriptions
 from triack.queues.remote.remote_api import RemoteApi
 from triack.queues.remote.remote_subscriptions import RemoteSubscriptions
 from triack.queues.routes import BY_HAND, Route, Routes
+from triack.queues.schedule import Phase, Schedule
 from triack.queues.stages import Stage, Waiter
 from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.group_commit import GroupCommit
@@ -123,7 +123,6 @@ class Engine(OperatorSettings):
         routes: Iterable[Route] = (),
     ) -> None:
         self.node_id = content.node_id
-        self.address = address
         self.settings = settings
         self.drops: Counter[DropReason] = Counter()
         self.failure: TriackError | None = None
@@ -135,19 +134,60 @@ class Engine(OperatorSettings):
         self.wall = WallClock(wall_offset_ns)
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
         self._note_start({"name": name, **start_record(address, settings)}, content.records, boot, now_ns)
+        self._schedule = Schedule()
         self.queues = LocalQueues(
             settings, queues, self.wall, self.drops, self._record, self._payer_of, words=content.leases
         )
         self.inbox = self._make_inbox(channels)
         self.outbox = self._make_outbox(content, random, now_ns)
         self.publish_windows = PublishWindows(settings.publish_window, self.outbox)
-        self.handshakes = Handshakes(
+        self.handshakes = self._make_handshakes(content, name, address if announced is None else announced, random)
+        self.routes.has_met = self.handshakes.peers.has_met
+        self.inbox.order_acks.history = self.handshakes.history
+        self.news = News(self.handshakes.index.at)
+        self.callers, self.pings = Callers(directory), Pings(self.wall, random)
+        self.transits = self._make_transits(name)
+        self.administration = self._make_administration()
+        self.journals = Journals(self.queues, self._is_store_low, self.drops, self._record)
+        self.outbox.copies.keep = self.journals.keep_sent
+        self.topics = Topics(settings, self.queues, self.drops, self._record)
+        self.topics.pack = self._pack
+        self.jobs = Jobs(
+            self._schedule,
+            self._make_fetches(),
+            self.wall,
+            self.handshakes.number,
+            synced=synced_by(settings),
+            recorder=self._recorder,
+        )
+        self.remote = self._make_remote(content)
+        self.inbox.on_refused = self.remote.handle_refused
+        self._router = self._make_router()
+        self._transmitter = self._make_transmitter()
+        self.inbox.route = self._transmitter.route
+        self._register()
+        self._restore(content, now_ns)
+
+    def _register(self) -> None:
+        """Let each room register its work. Those of one phase have their turns in this order."""
+        sync_links = self.outbox.sync_links
+        sync_links.listeners += (self.outbox.handle_link_mode, self.transits.handle_link_mode)
+        for room in (
+            *(self._transmitter, self.administration, self.inbox, self.queues, self.topics, self.remote),
+            *(self.outbox, self.transits, self.journals, sync_links, self.ways, self.watching, self.publish_windows),
+        ):
+            room.register(self._schedule)
+        self._schedule.tell(self.news.news)
+        self._schedule.tell(self.callers.news)
+
+    def _make_handshakes(self, content: StoreContent, name: str, address: str, random: "Random") -> Handshakes:
+        return Handshakes(
             content,
             name=name,
-            address=address if announced is None else announced,
-            settings=settings,
-            channels=channels,
-            directory=directory,
+            address=address,
+            settings=self.settings,
+            channels=self._channels,
+            directory=self._directory,
             random=random,
             links=self.outbox.links,
             on_served=self.outbox.handle_session_opened,
@@ -157,22 +197,6 @@ class Engine(OperatorSettings):
             record=self._record,
             report=self._report,
         )
-        self.routes.has_met = self.handshakes.peers.has_met
-        self.inbox.order_acks.history = self.handshakes.history
-        self.news = News(self.handshakes.index.at)
-        self.callers, self.pings = Callers(directory), Pings(self.wall, random)
-        self.transits = self._make_transits(name)
-        self.jobs = self._make_jobs()
-        self.remote = self._make_remote(content)
-        self.inbox.on_refused = self.remote.handle_refused
-        self._router = self._make_router()
-        self._transmitter = self._make_transmitter()
-        self._news = self._find_news()
-        self._clocks: tuple[Deadlines[Any], ...] = (
-            *(self.inbox.order_acks.deadlines, self.inbox.held, self.inbox.ends.awaited.due),
-            *(self.outbox.deadlines, self.outbox.retirement.deadlines),
-        )
-        self._restore(content, now_ns)
 
     def _make_router(self) -> SessionEventRouter:
         return SessionEventRouter(
@@ -220,7 +244,12 @@ class Engine(OperatorSettings):
             name_of=self.name_of,
             way_back=self._way_back,
             commit=self._commit,
+            is_open=self._is_open,
         )
+
+    def _is_open(self) -> bool:
+        """Whether this node says anything of its own."""
+        return not self.draining and self.failure is None
 
     def _proved_of(self, node_id: bytes, sealed: bool) -> str:
         return self._owner_of(node_id) or (self.inbox.sealing.sealer_of(node_id) if sealed else "")
@@ -268,10 +297,10 @@ class Engine(OperatorSettings):
         )
 
     def _make_outbox(self, content: StoreContent, random: "Random", now_ns: int) -> Outbox:
-        links = Links(
-            self.settings.reconnect, random, calls=not self.address, lowest_share=self.settings.lowest_priority_share
-        )
-        links.ways = Ways(self.routes, links.contact_of, links.call, links.ask)
+        lowest_share = self.settings.lowest_priority_share
+        links = Links(self.settings.reconnect, random, calls=not self.resolver.address, lowest_share=lowest_share)
+        called = links.contact_of, links.call, links.ask
+        links.ways = Ways(self.routes, *called, self._handle_routes_changed, self._is_open)
         return Outbox(
             content.node_id,
             content.incarnation,
@@ -309,7 +338,7 @@ class Engine(OperatorSettings):
     def _commit(self) -> Commit:
         return self.jobs.group.commit
 
-    def _make_jobs(self) -> Jobs:
+    def _make_administration(self) -> Administration:
         administration = Administration(
             self.node_id,
             self.outbox,
@@ -323,13 +352,20 @@ class Engine(OperatorSettings):
         )
         self.queues.tell = self.outbox.dead_lettering.tell = self.transits.letters.tell = administration.tell
         self.outbox.note_asked = administration.note_asked
-        parts = self.queues, self.inbox, self.outbox, self.transits, administration
-        journals = Journals(self.queues, self._is_store_low, self.drops, self._record)
-        self.outbox.copies.keep = journals.keep_sent
-        topics = Topics(self.settings, self.queues, self.drops, self._record)
-        topics.pack = self._pack
-        number, synced = self.handshakes.number, synced_by(self.settings)
-        return Jobs(*parts, self.wall, number, journals=journals, topics=topics, synced=synced, recorder=self._recorder)
+        return administration
+
+    def _make_fetches(self) -> Fetches:
+        outbox, transits, expiry = self.outbox, self.transits, self.queues.expiry
+        needed = outbox.dead_lettering.waiting, outbox.copies.waiting, outbox.wanting
+        on_the_way = transits.letters.waiting, transits.wanting
+        return Fetches(
+            *(Source(needs, outbox.poll_fetch) for needs in needed),
+            *(Source(needs, transits.poll_fetch) for needs in on_the_way),
+            Source(self.queues.notices.whole, self.administration.poll_fetch),
+            Source(self.journals.missing, self.journals.poll_fetch),
+            Source(expiry.expired, expiry.poll_fetch),
+            Source(self.queues.notices.wanting, self.queues.poll_fetch),
+        )
 
     def _pack(self) -> None:
         """Make packets of all that was accepted until now, those of durable classes in the next commit."""
@@ -346,24 +382,7 @@ class Engine(OperatorSettings):
             recorder=self._recorder,
             pings=self.pings,
             wall=self.wall,
-        )
-
-    def _find_news(self) -> tuple[list[Any], ...]:
-        """The news that the parts of this node have for its operator, in the order in which the operator hears it."""
-        inbox, outbox, transits = self.inbox, self.outbox, self.transits
-        return (
-            self.news.news,
-            self.queues.notices.news,
-            inbox.admission.holds.news,
-            outbox.links.resuming.news,
-            outbox.holds.news,
-            outbox.retirement.news,
-            transits.holds.news,
-            transits.news.news,
-            self.jobs.journals.news,
-            self.callers.news,
-            outbox.sync_links.news,
-            self.ways.news,
+            is_open=self._is_open,
         )
 
     def _note_start(self, about: dict[str, Any], records: int, boot: str, now_ns: int) -> None:
@@ -382,25 +401,10 @@ class Engine(OperatorSettings):
     def _restore(self, content: StoreContent, now_ns: int) -> None:
         jumps = ClockJumps(content.jump)
         jumps.restore(content.state, content.streams, self.jobs.group.commit)
-        turn = self.jobs.turn(now_ns)
-        self.inbox.restore(content, now_ns)
-        self.topics.restore(content)
-        self.remote.own.restore(content)
-        self.queues.restore(content, turn, jumps)
-        self.inbox.handle_restored()
-        self.jobs.journals.restore()
-        self.topics.handle_restored(now_ns)
-        self.outbox.restore(content, turn, jumps)
-        self.transits.restore(content, jumps, now_ns)
-        self.remote.handle_restored(turn)
+        self._schedule.handle_restored(content, self.jobs.turn(now_ns), jumps)
         self.outbox.links.keep_touch(self._directory)
 
     # ---- the application
-
-    @property
-    def topics(self) -> Topics:
-        """The topics of this node, and the subscriptions to them."""
-        return self.jobs.topics
 
     @property
     def leases(self) -> Leases:
@@ -511,9 +515,7 @@ class Engine(OperatorSettings):
     def note_bridge(self, event: str, now_ns: int, **fields: Any) -> None:
         """Log what a bridge says of itself, behind what was handed out before."""
         if self._recorder is not None:
-            self.queues.note_runs(now_ns)
-            if self.queues.notices.has_topics:
-                self.topics.note(now_ns)
+            self._schedule.run(Phase.NOTE, now_ns)
             self._record(event, now_ns, **fields)
 
     def fetch(self, fetch: Fetch) -> None:
@@ -711,7 +713,7 @@ class Engine(OperatorSettings):
         """The directory has changed: sessions of peers that are no longer trusted end with the next ``poll``."""
         self.jobs.turn(now_ns)
         for node_id in self.handshakes.peers.handle_directory(self._directory):
-            self.inbox.handle_proved(node_id)
+            self.inbox.admission.handle_proved(node_id)
         self.inbox.handle_directory_changed()
         self._handle_routes_changed(now_ns)
         self.remote.handle_directory_changed()
@@ -786,51 +788,13 @@ class Engine(OperatorSettings):
 
     def handle_timer(self, now_ns: int) -> None:
         """Run everything that is due."""
-        if self._transmitter.deadlines.soonest_ns <= now_ns:
-            self._transmitter.handle_timer(now_ns)
-        if self.failure is None:
-            turn, notices = self.jobs.group, self.queues.notices
-            inbox, outbox = self.inbox, self.outbox
-            acks_at_ns, ends_at_ns = inbox.order_acks.deadlines.soonest_ns, outbox.retirement.deadlines.soonest_ns
-            if acks_at_ns <= now_ns or inbox.held.soonest_ns <= now_ns or inbox.ends.awaited.ends:
-                inbox.handle_timer(turn)
-            if notices.expiring.heap or notices.resuming.heap:
-                self.queues.handle_timer(now_ns)
-            if notices.has_topics:
-                self.remote.handle_timer(now_ns)
-            if outbox.deadlines.soonest_ns <= now_ns or ends_at_ns <= now_ns or outbox.retirement.is_stirred:
-                outbox.handle_timer(turn)
-            if self.transits.is_used:
-                self.transits.handle_timer(turn)
-            if outbox.sync_links.changed:
-                for peer in outbox.sync_links.handle_time(now_ns):
-                    outbox.handle_link_mode(peer, turn)
-                    self.transits.handle_link_mode(peer, turn)
-            if self.routes.choices and not self.draining and self.ways.handle_time(now_ns):
-                self._handle_routes_changed(now_ns)
+        self._schedule.handle_timer(self.jobs.turn(now_ns))
 
     def next_deadline(self) -> int | None:
         """When ``poll`` must be called at the latest, or None. The host is idle until then."""
-        soonest_ns = self._transmitter.deadlines.soonest_ns
-        if self.failure is None:
-            for clock in self._clocks:
-                if clock.soonest_ns < soonest_ns:
-                    soonest_ns = clock.soonest_ns
-            notices = self.queues.notices
-            others = (
-                self.queues.next_deadline() if notices.expiring.heap or notices.resuming.heap else None,
-                self.remote.next_deadline() if notices.has_topics else None,
-                self.transits.next_deadline() if self.transits.is_used else None,
-                self.outbox.sync_links.next_deadline() if self.outbox.sync_links.changed else None,
-                self.ways.next_deadline() if self.routes.choices and not self.draining else None,
-                self.watching.next_deadline() if self.watching.readers else None,
-                self.topics.next_deadline() if notices.has_topics else None,
-                self.jobs.next_deadline() if self.jobs.lazy_until_ns is not None else None,
-            )
-            for at_ns in others:
-                if at_ns is not None and at_ns < soonest_ns:
-                    soonest_ns = at_ns
-        deadline_ns = None if soonest_ns == NEVER_NS else soonest_ns
+        deadline_ns = self._schedule.soonest()
+        if self.jobs.lazy_until_ns is not None and (lazy_ns := self.jobs.next_deadline()) is not None:
+            deadline_ns = lazy_ns if deadline_ns is None or lazy_ns < deadline_ns else deadline_ns
         if self._recorder is not None:
             self._recorder.due_ns = deadline_ns
         return deadline_ns
@@ -840,30 +804,27 @@ class Engine(OperatorSettings):
     def poll(self, now_ns: int) -> list[Effect]:
         """Advance the time, and return what is to be done now, in this order; see ``triack.queues.manager.effects``."""
         effects: list[Effect] = []
-        self.jobs.turn(now_ns)
-        self.handle_timer(now_ns)
-        if self.queues.notices.has_topics:
-            self._advance_topics(now_ns)
+        jobs, schedule = self.jobs, self._schedule
+        schedule.handle_timer(jobs.turn(now_ns))
         # The disk is slowest, so its job starts first.
-        self._start_job(effects, now_ns)
-        self.jobs.stirred = False
+        if jobs.running is None and (job := jobs.poll(at_once=self.draining)) is not None:
+            self._start(job, effects, now_ns)
+        jobs.stirred = False
         sends = self._gather(now_ns)
         # Express messages may have entered topics meanwhile, and continue.
-        if self.queues.notices.has_topics and self._advance_topics(now_ns):
+        if self.queues.notices.topical and self.remote.dispatch(jobs.group):
             sends += self._gather(now_ns)
-        if self.watching.readers:
-            self.watching.handle_time(now_ns)
-        if self.jobs.stirred or self.outbox.wanting:
-            self._start_job(effects, now_ns)
-        self._write_records(effects, now_ns)
-        for news in self._news:
+        if jobs.running is None and (jobs.stirred or self.outbox.wanting):
+            job = jobs.poll(at_once=self.draining)
+            if job is not None:
+                self._start(job, effects, now_ns)
+        schedule.run(Phase.NOTE, now_ns, Phase.WATCH)
+        if self._recorder is not None and (data := self._recorder.take(self.drops, now_ns)):
+            effects.append(WriteRecords(data))
+        for news in schedule.news:
             if news:
                 effects += map(Tell, news)
                 news.clear()
-        if self.publish_windows.news:
-            effects += map(Tell, self.publish_windows.take_news())
-        if self.queues.notices.has_topics:
-            effects += map(Tell, self.topics.take_news(now_ns))
         for finder in (self.handshakes.suspended, self.handshakes.told):
             if finder.detected:
                 effects += map(TellRollback, finder.detected)
@@ -875,33 +836,10 @@ class Engine(OperatorSettings):
         effects += releases
         return effects
 
-    def _advance_topics(self, now_ns: int) -> bool:
-        """Dispatch what topics allow, and pass on what other nodes get of it. Returns whether there was any."""
-        self.topics.advance(now_ns)
-        if self.draining or self.failure is not None or self.remote.is_idle:
-            return False
-        passed = False
-        while self.remote.go(self.jobs.group):
-            passed = True
-            self.topics.advance(now_ns)
-        return passed
-
     def _gather(self, now_ns: int) -> list[tuple[str, list[bytes]]]:
         """Everything to send now, with its address."""
-        if self.failure is None:
-            if self.outbox.unpacked:
-                self.jobs.stirred = True
-                self.outbox.pack_express(self.jobs.group)
-            admission, notices = self.inbox.admission, self.queues.notices
-            has_place = admission.stream_places.has_new or (notices.idled and admission.queue_places.are_wanted)
-            if self.inbox.order_acks.due or notices.relieved or has_place:
-                self.inbox.send_order_acks(self._transmitter.route, now_ns)
-            if self.transits.is_used:
-                self.jobs.stirred = True
-                self.transits.go(now_ns)
-            if self.outbox.links.awake and not self.draining and (wanting := self.outbox.poll_links(now_ns)):
-                self.jobs.stirred = True
-                self._transmitter.connect(wanting, now_ns)
+        if self._schedule.run(Phase.PACK_EXPRESS, self.jobs.group, Phase.CALL):
+            self.jobs.stirred = True
         is_ready = self.handshakes.awake or self.handshakes.replies
         is_open = not self.draining and self.failure is None
         return self._transmitter.poll(Giving.ALL if is_open else self._giving, now_ns) if is_ready else []
@@ -912,50 +850,31 @@ class Engine(OperatorSettings):
             return Giving.NOTHING
         return Giving.ANSWERS if self.draining else Giving.ALL
 
-    def _write_records(self, effects: list[Effect], now_ns: int) -> None:
-        notices, recorder = self.queues.notices, self._recorder
-        if notices.read or notices.returned or notices.purged:
-            self.queues.note_runs(now_ns)
-        if notices.has_topics:
-            self.topics.note(now_ns)
-        if recorder is None:
-            return
-        if data := recorder.take(self.drops, now_ns):
-            effects.append(WriteRecords(data))
-
     # ---- outputs: the disk
 
-    def _start_job(self, effects: list[Effect], now_ns: int) -> None:
-        """Give the store its next job, unless it has one; the session log has what the job changes before."""
-        if self.outbox.dead_lettering.unnoted:
-            self.outbox.dead_lettering.note(now_ns)
-        if self.failure is not None or self.jobs.running is not None:
-            return
-        job = self.jobs.running = self.jobs.poll(at_once=self.draining)
-        if job is not None:
+    def _start(self, job: Job, effects: list[Effect], now_ns: int) -> None:
+        """Give the store a job; the session log has what the job changes before."""
+        self.jobs.running = job
+        if self._recorder is not None:
+            self._schedule.run(Phase.NOTE, now_ns)
+            if data := self._recorder.take(self.drops, now_ns):
+                effects.append(WriteRecords(data))
             if type(job) is GroupCommit:
-                if self.jobs.administration.unnoted:
-                    self.jobs.administration.note_queued(now_ns)
-                notices = self.queues.notices
-                if notices.settled or notices.left:
-                    self.queues.note_settled(now_ns)
-            if self._recorder is not None:
-                self._write_records(effects, now_ns)
-                if type(job) is GroupCommit:
-                    job.commit.records = self._recorder.lines.written
-            effects.append(StartJob(job))
+                job.commit.records = self._recorder.lines.written
+        effects.append(StartJob(job))
 
     def handle_done(self, job: Job, now_ns: int) -> None:
         """The store has done a job: if it is a commit, its content is durable."""
         self.jobs.turn(now_ns)
         if type(job) is GroupCommit:
             self.handshakes.history.handle_committed(job.commit)
-        self.jobs.handle_done(job, now_ns)
+        self.jobs.handle_done(job)
 
     def handle_store_failed(self, job: Job | None, error: TriackError, now_ns: int) -> None:
         """The store has failed: acknowledge nothing more, close every session, and notify all waiters."""
         self.jobs.turn(now_ns)
         self.failure = error
+        self._schedule.handle_failure(self._transmitter.deadlines)
         self.leases.handle_end()
         self.pings.fail(error)
         for conversation in list(self.handshakes.conversations.values()):
@@ -987,10 +906,10 @@ class Engine(OperatorSettings):
 
     def drain(self, now_ns: int) -> None:
         """Accept nothing new; let the sessions finish."""
-        self.jobs.turn(now_ns)
+        turn = self.jobs.turn(now_ns)
         self.draining = True
         self.inbox.order_acks.request_all()
-        self.inbox.send_order_acks(self._transmitter.route, now_ns)
+        self.inbox.send_order_acks(turn)
         for conversation in list(self.handshakes.conversations.values()):
             self._transmitter.fill(conversation, self._giving, now_ns)
             conversation.session.drain(now_ns)
@@ -1005,7 +924,7 @@ class Engine(OperatorSettings):
     @property
     def busy_storing(self) -> bool:
         """Whether anything accepted is not yet durable."""
-        return self.jobs.busy or self.outbox.unfinished
+        return self.jobs.busy or bool(self.outbox.unpacked)
 
     @property
     def idle(self) -> bool:
@@ -1027,8 +946,7 @@ class Engine(OperatorSettings):
     def finish(self, now_ns: int) -> bytes:
         """The last records of the session log, after the store is closed and the last poll."""
         self.jobs.turn(now_ns)
-        self.queues.note_runs(now_ns)
-        self.topics.note(now_ns)
+        self._schedule.run(Phase.NOTE, now_ns)
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return b""

@@ -10,9 +10,10 @@ whole, so one that is larger than the window waits until all places are free.
 from collections import Counter
 from collections.abc import Mapping
 
-from triack.base.news import CanSend
+from triack.base.news import CanSend, NodeEvent
 from triack.queues.mailboxes.quotas import NO_LIMIT
 from triack.queues.mailboxes.system_queues import large_target
+from triack.queues.schedule import Phase, Schedule
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
@@ -26,14 +27,21 @@ class PublishWindows:
 
     Attributes:
         closings: how often the last place of a window was taken, by the neighbour that its messages go to.
-        news: the streams that were full for a sender that does not wait: it gets an event when it need not.
+        full: the streams that had no place for a sender that does not wait: it gets an event when it need not.
+        news: these events.
     """
 
     def __init__(self, most: int | None, outbox: Outbox) -> None:
         self._most = most
         self._outbox = outbox
         self.closings: Counter[str] = Counter()
-        self.news: dict[OutgoingStream, None] = {}
+        self.full: dict[OutgoingStream, None] = {}
+        self.news: list[NodeEvent] = []
+
+    def register(self, schedule: Schedule) -> None:
+        """Register when senders hear that there are places again."""
+        schedule.step(Phase.TELL, self._tell, self.full)
+        schedule.tell(self.news)
 
     def left(self, outgoing: OutgoingStream, coming: int = 0) -> int:
         """How many more messages may be accepted, besides those that are coming; 0 or less for none."""
@@ -56,11 +64,11 @@ class PublishWindows:
 
     def note_refused(self, outgoing: OutgoingStream) -> None:
         """A sender was told that it would have to wait: it gets an event when it need not."""
-        self.news[outgoing] = None
+        self.full[outgoing] = None
 
-    def take_news(self) -> list[CanSend]:
+    def _tell(self, _now_ns: int) -> None:
         """An event for each stream that accepts messages again, once."""
-        ready = [it for it in self.news if self.left(it) > 0 and self._outbox.room_bytes(it) > 0]
+        ready = [it for it in self.full if self.left(it) > 0 and self._outbox.room_bytes(it) > 0]
         for outgoing in ready:
-            del self.news[outgoing]
-        return [CanSend(it.destination, it.delivery.label) for it in ready]
+            del self.full[outgoing]
+            self.news.append(CanSend(outgoing.destination, outgoing.delivery.label))

@@ -128,7 +128,7 @@ class SessionEventRouter:
         proved, peers = conversation.channel.peer, self.handshakes.peers
         is_first = proved != "" and not peers.has_met(proved)
         self.handshakes.handle_opened(conversation, turn.commit)
-        self.inbox.handle_proved(conversation.peer_id)
+        self.inbox.admission.handle_proved(conversation.peer_id)
         self.news.handle_opened(conversation)
         if conversation.link is not None:
             self.outbox.handle_session_opened(conversation.link, turn.now_ns)
@@ -375,7 +375,7 @@ class SessionEventRouter:
         ]
         if not contexts:
             return
-        if self.transits.is_used:
+        if self.transits.next_number > 1:  # some stream has passed through
             contexts.sort(key=_passes)
         for stream, some in groupby(contexts, key=_STREAM_OF):
             room: DepartingStreams[Any] = self.outbox if isinstance(stream, OutgoingStream) else self.transits

@@ -24,7 +24,9 @@ from triack.queues.manager.recorder import Recorder
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.peers.path import CHALLENGE_BYTES
+from triack.queues.schedule import Phase, Schedule
 from triack.queues.streams.departing_streams import DepartingStreams
+from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -52,6 +54,7 @@ class Transmitter:
         news: reports peers that do not answer.
         report: called with a conversation whose session has something to report.
         recorder: of the session log, or None.
+        is_open: whether this node says anything of its own.
 
     Attributes:
         deadlines: when conversations must be served again.
@@ -66,6 +69,7 @@ class Transmitter:
     recorder: Recorder | None
     pings: Pings
     wall: WallClock
+    is_open: Callable[[], bool]
 
     def __post_init__(self) -> None:
         self.deadlines = Deadlines[Conversation]()
@@ -73,13 +77,25 @@ class Transmitter:
         self._leaving: list[tuple[str, list[bytes]]] = []
         self._batches: dict[str, list[bytes]] = {}
 
-    def handle_timer(self, now_ns: int) -> None:
+    def register(self, schedule: Schedule) -> None:
+        """Register when sessions are looked at, and peers are called."""
+        schedule.timer(self.handle_timer, self.deadlines)
+        schedule.step(Phase.CALL, self._call, self.outbox.links.awake)
+
+    def _call(self, turn: Turn) -> bool:
+        """Call the peers for which something waits. Returns whether there are any."""
+        links = self.outbox.links
+        wanting = links.poll_wanting(self.outbox.deadlines, turn.now_ns) if self.is_open() else []
+        self.connect(wanting, turn.now_ns)
+        return bool(wanting)
+
+    def handle_timer(self, turn: Turn) -> None:
         """Run the timers of every session that is due."""
-        for conversation in self.deadlines.poll_due(now_ns):
+        for conversation in self.deadlines.poll_due(turn.now_ns):
             # A half-open conversation may have been dropped for others.
             if conversation.session.connection_id not in self.handshakes.conversations:
                 continue
-            conversation.session.handle_timer(now_ns)
+            conversation.session.handle_timer(turn.now_ns)
             self.news.look_at(conversation)
             conversation.wake()
             self.report(conversation)

@@ -1,5 +1,6 @@
 """Readers of the acknowledgement events of outgoing streams, fed by the streams and by the clock."""
 
+from triack.queues.schedule import Phase, Schedule
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
@@ -9,6 +10,11 @@ class Watching:
 
     def __init__(self) -> None:
         self.readers: list[tuple[OutgoingStream, AckEvents]] = []
+
+    def register(self, schedule: Schedule) -> None:
+        """Register when readers get their events."""
+        schedule.step(Phase.WATCH, self.handle_time, self.readers)
+        schedule.deadline(self.next_deadline, self.readers)
 
     def begin(self, outgoing: OutgoingStream, events: AckEvents) -> None:
         """Feed a reader from now on, beginning with the oldest unsettled message.
@@ -30,7 +36,7 @@ class Watching:
                 outgoing.readers.remove(events)
             else:
                 events.handle_time(now_ns)
-        self.readers = [reader for reader in self.readers if not reader[1].ended]
+        self.readers[:] = [reader for reader in self.readers if not reader[1].ended]
 
     def end(self) -> None:
         """End all readers: there will be no more outcomes."""

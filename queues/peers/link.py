@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from triack.base.datagram import Channel, Header, Kind, Opened, counters_of, open_each
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
@@ -13,6 +13,7 @@ from triack.base.reasons import DropReason
 from triack.base.units import end_ns
 from triack.ordering.order_ack import AckWait
 from triack.ordering.wire import Answer, EndPacket
+from triack.queues.deadlines import Deadlines
 from triack.queues.node_settings import Reconnect
 from triack.queues.peers.control import Control, ControlKey, key_of
 from triack.queues.peers.dialer import ANSWER_NS, Dialer, WaitsFor
@@ -483,6 +484,22 @@ class Links(dict[str, Link]):
             self[peer].wake()
         for name, link in self.items():
             link.is_awaited = name in peers
+
+    def poll_wanting(self, deadlines: Deadlines[Any], now_ns: int) -> list[Link]:
+        """The links that want a session now; ``deadlines`` gets when others may try again."""
+        awake = list(self.awake)
+        self.awake.clear()
+        wanting: list[Link] = []
+        for link in awake:
+            if link.conversation is not None:
+                link.conversation.wake()
+                continue
+            link.contact.handle_wanted(now_ns, wanted=link.busy or link.suspended is not None)
+            if link.busy and now_ns >= link.retry_at_ns:
+                wanting.append(link)
+            else:
+                deadlines.set(link, link.retry_at_ns if link.busy else None)
+        return wanting
 
     def contact_of(self, peer: str) -> Contact | None:
         """What is known of a peer; None if there is no link to it."""

@@ -75,7 +75,7 @@ class StreamPlaces:
 
     Attributes:
         account: the streams themselves, in memory.
-        has_new: whether streams were forgotten since the last check for streams that may have their places.
+        freed: the last stream that has given back its place since the last check for streams that may have it.
         hold_sender: says which streams have to wait, these and others.
     """
 
@@ -85,7 +85,7 @@ class StreamPlaces:
     payer_of: PayerOf
 
     def __post_init__(self) -> None:
-        self.has_new = False
+        self.freed: list[object] = []
         self.hold_sender = HoldSender()
         # Peers near their limit of streams, and whether some of their streams had to wait.
         self._told_limit: dict[Payer, bool] = {}
@@ -166,7 +166,7 @@ class StreamPlaces:
 
     def give(self) -> None:
         """For each free place, let one stream that was kept out ask again, the longest waiting first."""
-        self.has_new = False
+        self.freed.clear()
         for conversation, kept in self._kept_out.items():
             origin = conversation.peer_id
             places = streams_limit(self.settings) - self.account.of(origin) // STREAM_BYTES
@@ -185,13 +185,12 @@ class QueuePlaces:
 
     Attributes:
         account: how many there are since the start that still exist.
-        are_wanted: whether some stream waits because its queue may not be created: any queue that becomes idle makes
-            room for it.
+        wanted: queues that may not be created, for which streams wait: any queue that becomes idle makes room for them.
     """
 
     def __init__(self, settings: NodeSettings, queues: LocalQueues, payer_of: PayerOf) -> None:
         self.account = Account(settings.limits.max_peer_queues, settings.max_queues, payer_of)
-        self.are_wanted = False
+        self.wanted: list[str] = []
         self._max_queues = settings.max_queues
         self.queues = queues
         self._makers: dict[str, bytes] = {}
@@ -203,7 +202,8 @@ class QueuePlaces:
             return False
         self.queues.make_room()
         lacks = self._is_crowded(origin)
-        self.are_wanted = self.are_wanted or lacks
+        if lacks and not self.wanted:
+            self.wanted.append(queue)
         return lacks
 
     def _is_crowded(self, origin: bytes) -> bool:

@@ -337,15 +337,15 @@ class PeerSubscriptions:
         self.drops[DropReason.SUBSCRIPTION_OVER] += messages
         return ""
 
-    def handle_timer(self, now_ns: int) -> None:
+    def handle_timer(self, turn: Turn) -> None:
         """End the subscriptions whose nodes were not heard for too long."""
-        for node in self.leases.poll_due(now_ns):
+        for node in self.leases.poll_due(turn.now_ns):
             mine = [it for it in self._by_node.get(node, {}).values() if not it.durable]
             if mine and self.conversations.open_with(mine[0].subscriber.name) is not None:
-                self.leases.set(node, now_ns + LEASE_NS)
+                self.leases.set(node, turn.now_ns + LEASE_NS)
                 continue
             for subscription in mine:
-                self.topics.end(subscription, "not-renewed", now_ns)
+                self.topics.end(subscription, "not-renewed", turn.now_ns)
 
     # ---- passing on
 

@@ -7,11 +7,12 @@ module accept messages only from nodes that have a subscription here, or may ask
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from triack.base.commit import Commit
+from triack.base.commit import Commit, StoreContent
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.names import StreamId
 from triack.base.reasons import DropReason, RejectReason
+from triack.queues.clock_jumps import ClockJumps
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of
 from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, is_subscribed
@@ -19,6 +20,7 @@ from triack.queues.messages import NO_DEAD_LETTER, Outgoing
 from triack.queues.remote.peer_subscriptions import PeerSubscriptions, Subscriber
 from triack.queues.remote.remote_subscriptions import RemoteSubscription, RemoteSubscriptions
 from triack.queues.remote.requests import Answer, Live, Message, Subscribe, Unknown, Unsubscribe, decode
+from triack.queues.schedule import Restore, Schedule
 from triack.queues.streams.group_commit import Turn
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.topics import Topics
@@ -38,6 +40,7 @@ class RemoteApi:
     Args:
         name_of: the name of a node in destinations; empty for this node.
         way_back: the name by which messages go to a node that has sent a stream; empty if none leads there.
+        is_open: whether the node may still say something of its own.
     """
 
     of_peers: PeerSubscriptions
@@ -45,6 +48,7 @@ class RemoteApi:
     name_of: Callable[[bytes], str]
     way_back: Callable[[bytes, int], str]
     commit: Callable[[], Commit]
+    is_open: Callable[[], bool]
 
     def __post_init__(self) -> None:
         self._queues, self._outbox, self._drops = self.of_peers.queues, self.of_peers.outbox, self.of_peers.drops
@@ -52,9 +56,19 @@ class RemoteApi:
         self.of_peers.reply = self._reply
         self._queues.admits = self._admits
 
+    def register(self, schedule: Schedule) -> None:
+        """Register what is done for subscriptions between nodes, and when."""
+        own, of_peers = self.own, self.of_peers
+        schedule.restore(Restore.RULES, own.restore)
+        schedule.restore(Restore.REST, self._handle_restored)
+        schedule.timer(of_peers.handle_timer, of_peers.leases)
+        schedule.timer(own.handle_timer, needs=(own.subscriptions,))
+        schedule.deadline(own.next_deadline, own.subscriptions)
+        schedule.timer(self.dispatch, needs=(self._queues.notices.topical,))
+
     # ---- starting
 
-    def handle_restored(self, turn: Turn) -> None:
+    def _handle_restored(self, _content: StoreContent, turn: Turn, _jumps: ClockJumps) -> None:
         """The store has been read."""
         self._mailbox = self._queues.mailboxes.get(SUBSCRIPTIONS_QUEUE)
         self.of_peers.handle_restored()
@@ -156,11 +170,18 @@ class RemoteApi:
 
     # ---- going on
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether ``go`` has nothing to do."""
+    def dispatch(self, turn: Turn) -> bool:
+        """Dispatch what topics allow, and pass on what other nodes get of it. Returns whether there was any."""
+        topics = self.of_peers.topics
+        topics.advance(turn.now_ns)
         has_mail = self._mailbox is not None and self._mailbox.length
-        return not (has_mail or self.own.has_work or self.of_peers.stirred)
+        if not (has_mail or self.own.has_work or self.of_peers.stirred) or not self.is_open():
+            return False
+        passed = False
+        while self.go(turn):
+            passed = True
+            topics.advance(turn.now_ns)
+        return passed
 
     def go(self, turn: Turn) -> bool:
         """Handle, pass on, ask and answer what is due. Returns whether topics may continue."""
@@ -185,13 +206,3 @@ class RemoteApi:
         """This node has refused what another one has sent."""
         if queue == SUBSCRIPTIONS_QUEUE:
             self.own.handle_refused(lambda peer: self._is_at(sender, peer), reason, now_ns)
-
-    def handle_timer(self, now_ns: int) -> None:
-        """End what was not renewed, and renew."""
-        self.of_peers.handle_timer(now_ns)
-        self.own.handle_timer(now_ns)
-
-    def next_deadline(self) -> int | None:
-        """When ``handle_timer`` must be called, or None."""
-        deadlines = (self.of_peers.leases.earliest(), self.own.next_deadline())
-        return min((at_ns for at_ns in deadlines if at_ns is not None), default=None)

@@ -25,6 +25,7 @@ from triack.base.news import SubscriptionLost
 from triack.base.reasons import Reason, RefusalReason, RejectReason, Trouble
 from triack.base.transitions import next_state
 from triack.base.units import SECOND
+from triack.queues.clock_jumps import ClockJumps
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, is_subscribed, subscribed_queue
@@ -186,7 +187,7 @@ class RemoteSubscriptions:
 
     # ---- starting
 
-    def restore(self, content: StoreContent) -> None:
+    def restore(self, content: StoreContent, _turn: Turn, _jumps: ClockJumps) -> None:
         """Read what the store has, before its queues are restored. Raises StoreDamaged."""
         for name, value in kept_under(content.state, _KEY):
             found = self.subscriptions[name] = RemoteSubscription.decode(name, value)
@@ -372,12 +373,12 @@ class RemoteSubscriptions:
         """Refused answers may be accepted now: ask again."""
         self._live |= {found.peer: None for found in self.subscriptions.values() if found.state is RemoteState.ASKED}
 
-    def handle_timer(self, now_ns: int) -> None:
+    def handle_timer(self, turn: Turn) -> None:
         """Name the subscriptions that are not durable."""
-        if self._renew_ns is not None and now_ns >= self._renew_ns:
+        if self._renew_ns is not None and turn.now_ns >= self._renew_ns:
             peers = {found.peer: None for found in self.subscriptions.values() if not found.ask.durable}
             self._live |= peers
-            self._renew_ns = now_ns + RENEW_NS if peers else None
+            self._renew_ns = turn.now_ns + RENEW_NS if peers else None
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""

@@ -83,12 +83,13 @@ class DiskRoom:
         room_bytes = self.room_bytes
         if room_bytes is None:
             return
-        self._notices.relieved = self._notices.relieved or self.is_awaited
+        if self.is_awaited:
+            self._notices.relieved[self] = None
         was_low, reserve_bytes = self.is_low, self._reserve_bytes
         self.is_low = room_bytes < reserve_bytes + (reserve_bytes // 4 if was_low else 0)
         if self.is_low != was_low:
             self._notices.news.append(StoreLow(self.is_low, room_bytes))
-            self._notices.relieved = True
+            self._notices.relieved[self] = None
 
     def is_exceeded_by(self, body_bytes: int) -> bool:
         """Whether the disk would have no room for a body if there were no messages."""
@@ -261,7 +262,7 @@ class Admission:
         stream.early_bytes = 0
         self.holds.forget(stream)
         self.stream_places.charge(stream.origin, -1)
-        self.stream_places.has_new = True
+        self.stream_places.freed[:] = (stream,)
 
     def _overfull(self, stream: IncomingStream, body: bytes) -> RejectReason | None:
         if large_target(stream.queue):
@@ -421,13 +422,17 @@ class Admission:
 
     def go(self) -> None:
         """Let streams continue when there is room for them again."""
-        if self.stream_places.has_new:
+        if self.stream_places.freed:
             self.stream_places.give()
-        if not (self._notices.relieved or (self.queue_places.are_wanted and self._notices.idled)):
+        notices, wanted = self._notices, self.queue_places.wanted
+        if not (notices.relieved or (wanted and notices.idled)):
             return
-        self._notices.relieved = self.queue_places.are_wanted = self.disk_room.is_awaited = False
+        notices.relieved.clear()
+        if wanted:
+            wanted.clear()
+        self.disk_room.is_awaited = False
         if self.holds.stopped and not self.holds.go(self._still_waits):
-            self._notices.relieved = True
+            notices.relieved[self] = None
 
     def _still_waits(self, stream: IncomingStream, _conversation: Conversation, _reason: HoldReason) -> bool:
         full = self._is_full(stream, self._mailboxes.get(stream.queue)) or self._is_paused(stream.queue)

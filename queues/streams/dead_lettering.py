@@ -22,6 +22,7 @@ from triack.queues.mailboxes.system_queues import large_target
 from triack.queues.message_classes import class_on_the_way
 from triack.queues.messages import DEAD_SEALED, LargeMessage, Outgoing, Properties
 from triack.queues.packing import Unpacked, unpack_pieces
+from triack.queues.schedule import Phase, Schedule
 from triack.queues.streams.accepted_keys import AcceptedKeys
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -121,6 +122,13 @@ class DeadLettering:
 
     # ---- giving up
 
+    def register(self, schedule: Schedule) -> None:
+        """Register when dead letters are noted, and written."""
+        # Before a job, and before what is sent if a job is running.
+        for phase in (Phase.END, Phase.PACK_EXPRESS):
+            schedule.step(phase, self.note, self.unnoted)
+        schedule.step(Phase.END, self.dead_letter, self.waiting)
+
     def give_up(self, outgoing: OutgoingStream, entry: StreamPacket, reason: str) -> None:
         """Give up the message that a packet is part of; it becomes a dead letter when its bodies are in memory."""
         if entry.state not in ENDED:
@@ -159,16 +167,15 @@ class DeadLettering:
 
     # ---- dead letters
 
-    def note(self, now_ns: int) -> None:
+    def note(self, turn: Turn) -> None:
         """Log given-up messages, before a session passes them over or a commit holds their dead letters."""
-        if not self.unnoted:
-            return
-        given_up, self.unnoted = self.unnoted, []
+        given_up = list(self.unnoted)
+        self.unnoted.clear()
         for item in given_up:
             # Acks that came with the end of a session may have freed what was given up at that end.
             if not item.is_freed:
                 self.records.removed(
-                    item.outgoing, item.entries, "expired" if item.has_expired else item.reason, now_ns
+                    item.outgoing, item.entries, "expired" if item.has_expired else item.reason, turn.now_ns
                 )
 
     def missing(self, limit: int) -> Iterator[tuple[OutgoingStream, StreamPacket]]:

@@ -18,7 +18,7 @@ from triack.base.units import in_ns
 from triack.ordering.incoming import Outcome
 from triack.ordering.wire import RejectPacket, RelayedHeader, RelayedReject, SequenceHeader
 from triack.queues.body_head import is_sealed, messages_in, priority_of
-from triack.queues.clock_jumps import head_here, late_by_ms
+from triack.queues.clock_jumps import ClockJumps, head_here, late_by_ms
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.incoming_run import IncomingRun, held_runs
 from triack.queues.mailboxes.local_queues import LocalQueues
@@ -28,6 +28,7 @@ from triack.queues.node_settings import NodeSettings
 from triack.queues.peers.link import Conversation
 from triack.queues.peers.permissions import Permissions
 from triack.queues.routes import BY_HAND
+from triack.queues.schedule import Phase, Restore, Schedule
 from triack.queues.streams.admission import Admission
 from triack.queues.streams.group_commit import REFUSED, GroupCommit, Turn
 from triack.queues.streams.incoming_ends import ENDED_STREAM, IncomingEnds
@@ -58,6 +59,7 @@ class Inbox:
     ) -> None:
         self.sealing = sealing
         self.on_refused: Callable[[str, str, RejectReason, int], None] = lambda *_: None
+        self.route: Callable[[IncomingStream], Conversation | None] = lambda stream: stream.via
         self._node_id = permissions.node_id
         self._origins = permissions.origins
         self._settings = settings
@@ -83,17 +85,29 @@ class Inbox:
         self._settings = settings
         self.admission.disk_room.set_reserve(settings.limits.disk_reserve_bytes)
 
+    def register(self, schedule: Schedule) -> None:
+        """Register what is done for streams that arrive, and when."""
+        admission, notices = self.admission, self._queues.notices
+        room = notices.relieved, admission.stream_places.freed, admission.queue_places.wanted
+        schedule.restore(Restore.RULES, self.restore)
+        schedule.restore(Restore.FILLED, self._handle_restored)
+        schedule.timer(self.handle_timer, self.order_acks.deadlines, self.held, self.ends.awaited.due)
+        schedule.step(Phase.BEGIN, self.complete)
+        schedule.step(Phase.ACKS, self.handle_committed)
+        schedule.step(Phase.GIVE, self.send_order_acks, self.order_acks.due, *room)
+        schedule.tell(admission.holds.news)
+
     # ---- starting
 
-    def restore(self, content: StoreContent, now_ns: int) -> None:
+    def restore(self, content: StoreContent, turn: Turn, _jumps: ClockJumps) -> None:
         """Restore the streams from the store."""
         self.admission.disk_room.all_bytes = content.disk_bytes
         self.admission.disk_room.handle_room(content.room_bytes)
         self.sealing.restore(content.state)
         for row in content.positions:
-            self._restore_stream(row, now_ns)
+            self._restore_stream(row, turn.now_ns)
 
-    def handle_restored(self) -> None:
+    def _handle_restored(self, _content: StoreContent, _turn: Turn, _jumps: ClockJumps) -> None:
         """The queues are restored: drop what they have of streams that a commit has forgotten.
 
         A later one was to delete it, and the process died in between.
@@ -523,9 +537,10 @@ class Inbox:
 
     def complete(self, group: GroupCommit) -> None:
         """Complete the commit before it goes to the disk: add positions of streams, and streams that have ended."""
-        for stream in group.accepted:
-            group.commit.positions[stream.id] = stream.row()
-        self.ends.complete(group)
+        if group.accepted or group.ended:
+            for stream in group.accepted:
+                group.commit.positions[stream.id] = stream.row()
+            self.ends.complete(group)
 
     # ---- rejections
 
@@ -577,8 +592,11 @@ class Inbox:
 
     # ---- after the commit
 
-    def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
+    def handle_committed(self, group: GroupCommit) -> None:
         """The commit has returned: acknowledge what it holds."""
+        if not (group.stored or group.accepted or group.refused or group.ended):
+            return
+        now_ns = group.now_ns
         for (origin, number), row in group.commit.positions.items():
             if number == ENDED_STREAM:
                 continue
@@ -599,10 +617,6 @@ class Inbox:
 
     # ---- sessions, timers and order acks
 
-    def handle_proved(self, node_id: bytes) -> None:
-        """A peer has proved to be a node: charge it for what that node sent."""
-        self.admission.handle_proved(node_id)
-
     def handle_session_opened(self, peer_id: bytes, peer_start: int, name: str) -> None:
         """Tell a peer again all that may have been lost with older sessions.
 
@@ -622,7 +636,7 @@ class Inbox:
         """A session has ended: keep nothing for it, as its peer may not come back."""
         self.admission.handle_session_closed(conversation)
         # Its unfinished messages may be all that blocks others.
-        self._queues.notices.relieved = True
+        self._queues.notices.relieved[conversation] = None
         for stream in self._streams.by(conversation.peer_id, conversation.link_name):
             if stream.via is conversation:
                 stream.via = None
@@ -631,11 +645,11 @@ class Inbox:
             self._starts.pop(conversation.peer_id, None)
             self.ends.ended.handle_parted(conversation.peer_id)
 
-    def send_order_acks(self, route: Callable[[IncomingStream], Conversation | None], now_ns: int) -> None:
+    def send_order_acks(self, turn: Turn) -> None:
         """Hand every due order ack to a conversation; first let streams continue when there is room for them again."""
         self.admission.go()
         if self.order_acks.due:
-            self.order_acks.send(route, now_ns)
+            self.order_acks.send(self.route, turn.now_ns)
 
     def handle_timer(self, turn: Turn) -> None:
         """Let order acks become due whose wait has ended, and give back packets that have waited for a gap to close."""

@@ -45,6 +45,7 @@ from triack.queues.packing import part_bytes
 from triack.queues.pauses import Pause
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Routes
+from triack.queues.schedule import Phase, Restore, Schedule
 from triack.queues.stages import Stage
 from triack.queues.streams.accepted_keys import Accepted, AcceptedKeys
 from triack.queues.streams.dead_lettering import DeadLettering
@@ -147,6 +148,19 @@ class Outbox(DepartingStreams[OutgoingStream]):
         self.copies = SentCopies(node_id)
         parts = node_id, incarnation, settings, links, self._records
         self.retirement = Retirement(*parts, forget=self._unregister, prove=sealing.prove_end)
+
+    def register(self, schedule: Schedule) -> None:
+        """Register what is done for the streams of this node, and when."""
+        schedule.restore(Restore.STREAMS, self.restore)
+        self.retirement.register(schedule)
+        schedule.timer(self.handle_timer, self.deadlines)
+        self.dead_lettering.register(schedule)
+        schedule.step(Phase.END, self.copies.complete, self.copies.waiting)
+        schedule.step(Phase.PACK, self.pack_durable, self.unpacked)
+        schedule.step(Phase.SENDS, self.handle_committed)
+        schedule.step(Phase.PACK_EXPRESS, self.pack_express, self.unpacked)
+        schedule.tell(self.links.resuming.news)
+        schedule.tell(self.holds.news)
 
     # ---- starting
 
@@ -358,19 +372,20 @@ class Outbox(DepartingStreams[OutgoingStream]):
         return self._wall.ms(now_ns) + round((self._settings.time_to_reach_queue_s or UNNAMED_LIFE_S) * 1_000)
 
     def _take_unpacked(self, *, durable: bool) -> list[OutgoingStream]:
-        if not self.unpacked:
-            return []
         taken = [outgoing for outgoing in self.unpacked if outgoing.durable is durable]
-        if taken:
-            # Use a new dictionary: one that was once large stays slow to iterate.
-            self.unpacked = {outgoing: None for outgoing in self.unpacked if outgoing.durable is not durable}
+        if len(taken) == len(self.unpacked):
+            self.unpacked.clear()  # one that was once large stays slow to iterate when each is deleted
+        else:
+            for outgoing in taken:
+                del self.unpacked[outgoing]
         return taken
 
-    def pack_express(self, turn: Turn) -> None:
-        """Make packets of submitted express messages; they need no commit."""
-        while taken := self._take_unpacked(durable=False):
+    def pack_express(self, turn: Turn) -> bool:
+        """Make packets of submitted express messages; they need no commit. Returns True: others may need one now."""
+        while self.unpacked and (taken := self._take_unpacked(durable=False)):
             for outgoing in taken:
                 self._pack_express(outgoing, turn)
+        return True
 
     def _poll_packets(self, outgoing: OutgoingStream, turn: Turn) -> list[StreamPacket]:
         entries = outgoing.poll_packets(turn.now_ms)
@@ -421,8 +436,9 @@ class Outbox(DepartingStreams[OutgoingStream]):
             packet = QueuedPacket((), origin, stream, sequence, entry.number, outgoing.delivery, 1, len(body), [body])
             self._local_queues.put(outgoing.queue, packet, body[:HEAD_BYTES], turn)
 
-    def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
+    def handle_committed(self, group: GroupCommit) -> None:
         """The commit has returned: its packets may be sent."""
+        now_ns = group.now_ns
         if group.dead_lettered:
             self._remove_dead_lettered(group.dead_lettered)
         if group.ending or group.over:
@@ -460,24 +476,6 @@ class Outbox(DepartingStreams[OutgoingStream]):
         self.retirement.handle_freed(outgoing)
 
     # ---- sending
-
-    def poll_links(self, now_ns: int) -> list[Link]:
-        """The links that want a session now."""
-        awake = list(self.links.awake)
-        self.links.awake.clear()
-        wanting: list[Link] = []
-        for link in awake:
-            if link.conversation is not None:
-                link.conversation.wake()
-                continue
-            link.contact.handle_wanted(now_ns, wanted=link.busy or link.suspended is not None)
-            if link.busy and now_ns >= link.retry_at_ns:
-                wanting.append(link)
-            elif link.busy:
-                self.deadlines.set(link, link.retry_at_ns)
-            else:
-                self.deadlines.set(link, None)
-        return wanting
 
     def contents_of(
         self, outgoing: OutgoingStream, run: list[StreamPacket], arrives_ns: int
@@ -788,10 +786,8 @@ class Outbox(DepartingStreams[OutgoingStream]):
     # ---- giving up
 
     def handle_timer(self, turn: Turn) -> None:
-        """Resend tiers, expiries, links that may try again, and streams that end."""
-        if self.retirement.is_stirred or self.retirement.deadlines.soonest_ns <= turn.now_ns:
-            self.retirement.handle_timer(turn)
-        for key in self.deadlines.poll_due(turn.now_ns) if self.deadlines.soonest_ns <= turn.now_ns else ():
+        """Resend tiers, expiries, and links that may try again."""
+        for key in self.deadlines.poll_due(turn.now_ns):
             if isinstance(key, Link):
                 key.wake()
                 continue
@@ -854,11 +850,6 @@ class Outbox(DepartingStreams[OutgoingStream]):
         return any(
             outgoing.sequence.entries for outgoing in self._by_number.values() if all_classes or not outgoing.durable
         )
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether anything submitted is not yet in a packet."""
-        return bool(self.unpacked)
 
 
 def _is_node_id(peer: str) -> bool:

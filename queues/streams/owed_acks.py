@@ -121,7 +121,8 @@ class OwedAcks:
 
         Without one it waits until a session opens, which asks for all of them.
         """
-        due, self.due = self.due, {}
+        due = list(self.due)
+        self.due.clear()
         for stream in due:
             conversation = route(stream) if stream.owes_ack else None
             if conversation is None:

@@ -47,6 +47,7 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.node_settings import NodeSettings, streams_limit
 from triack.queues.peers.link import Link, Links
 from triack.queues.routes import Way
+from triack.queues.schedule import Schedule
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.stream_records import StreamRecords
@@ -79,7 +80,6 @@ class Retirement:
 
     Attributes:
         deadlines: when ``handle_timer`` must be called.
-        is_stirred: whether it must be called with the next poll.
     """
 
     def __init__(
@@ -110,15 +110,22 @@ class Retirement:
         self._idle: dict[str, OrderedDict[OutgoingStream, int]] = {}
         # By peer; None: when unanswered ``_relayed_ends`` are repeated.
         self.deadlines = Deadlines[str | None]()
-        self.is_stirred = False
         self._pressed: dict[str, None] = {}
         self._crowded: set[str] = set()
         # By number: the streams that are ENDING or TOLD.
         self._ended: dict[int, OutgoingStream] = {}
         # The same that have used relays.
         self._relayed_ends: dict[int, OutgoingStream] = {}
+        # Those of which it was not looked yet whether they have a time to be repeated.
+        self._untimed: dict[int, OutgoingStream] = {}
         self._near: set[str] = set()
         self.news: list[StreamsNearLimit] = []
+
+    def register(self, schedule: Schedule) -> None:
+        """Register when streams are looked at that may end."""
+        stirred = self._drained, self._torn, self._pressed, self._untimed
+        schedule.timer(self.handle_timer, self.deadlines, needs=stirred)
+        schedule.tell(self.news)
 
     # ---- numbers
 
@@ -158,7 +165,7 @@ class Retirement:
 
     def handle_crowded(self, peer: str) -> None:
         """The destination has reached its limit of streams of this node: all idle ones must end."""
-        self._pressed[peer], self.is_stirred = None, True
+        self._pressed[peer] = None
         if peer not in self._crowded:
             self._crowded.add(peer)
             streams = len(self._links[peer].streams)
@@ -172,7 +179,7 @@ class Retirement:
         """There is one stream more to a peer, or one less: check their number against its limit."""
         streams = len(self._links[peer].streams)
         if ROOM_SHARE * streams > self._limit:
-            self._pressed[peer], self.is_stirred = None, True
+            self._pressed[peer] = None
         if 4 * streams >= 3 * self._limit and peer not in self._near:
             self._near.add(peer)
             self.news.append(StreamsNearLimit(peer, streams, self._limit, incoming=False, is_full=False))
@@ -182,7 +189,7 @@ class Retirement:
     def handle_freed(self, outgoing: OutgoingStream) -> None:
         """Packets have left a stream, or it has none yet: note it if nothing is outstanding."""
         if not outgoing.busy and outgoing.life is StreamState.LIVE:
-            self._drained[outgoing], self.is_stirred = None, True
+            self._drained[outgoing] = None
 
     # ---- choosing
 
@@ -192,24 +199,27 @@ class Retirement:
             self._take_drained(turn.now_ns)
         if self._torn:
             # Their destinations wait for the rest of a message that has ended here.
-            torn, self._torn = self._torn, [outgoing for outgoing in self._torn if outgoing.is_held]
-            self._end([outgoing for outgoing in torn if not outgoing.is_held], turn)
-        due = self.deadlines.poll_due(turn.now_ns) if self.deadlines.soonest_ns <= turn.now_ns else ()
+            torn = [outgoing for outgoing in self._torn if not outgoing.is_held]
+            self._torn[:] = [outgoing for outgoing in self._torn if outgoing.is_held]
+            self._end(torn, turn)
+        due = self.deadlines.poll_due(turn.now_ns)
         if None in due:
             self._tell_again()
+        self._untimed.clear()
         if self._relayed_ends and self.deadlines.of(None) is None:
             self.deadlines.set(None, turn.now_ns + AGAIN_NS)
         for peer in due:
             if peer is not None:
                 self._end_due(peer, turn)
         if self._pressed:
-            pressed, self._pressed = self._pressed, {}
+            pressed = list(self._pressed)
+            self._pressed.clear()
             for peer in pressed:
                 self._end_surplus(peer, turn)
-        self.is_stirred = bool(self._torn)
 
     def _take_drained(self, now_ns: int) -> None:
-        drained, self._drained = self._drained, {}
+        drained = list(self._drained)
+        self._drained.clear()
         for outgoing in drained:
             if outgoing.busy or outgoing.life is not StreamState.LIVE:
                 continue
@@ -285,7 +295,7 @@ class Retirement:
     def _add_ended(self, outgoing: OutgoingStream) -> None:
         self._ended[outgoing.stream_number] = outgoing
         if outgoing.relayed:
-            self._relayed_ends[outgoing.stream_number], self.is_stirred = outgoing, True
+            self._relayed_ends[outgoing.stream_number] = self._untimed[outgoing.stream_number] = outgoing
 
     def handle_session_opened(self, link: Link) -> None:
         """A session serves a link: tell its peer again which streams have ended, as far as it may still know them."""
@@ -298,8 +308,8 @@ class Retirement:
             way = way_of(outgoing.peer)
             if way != outgoing.way:
                 outgoing.go_by(way)
-                self._relayed_ends.update({outgoing.stream_number: outgoing} if outgoing.relayed else {})
-                self.is_stirred = True
+                if outgoing.relayed:
+                    self._relayed_ends[outgoing.stream_number] = self._untimed[outgoing.stream_number] = outgoing
                 self._tell(self._links[way.via], [outgoing] if outgoing.life is StreamState.TOLD else [])
 
     def _tell_again(self) -> None:
@@ -347,6 +357,7 @@ class Retirement:
             return False
         del self._ended[stream]
         self._relayed_ends.pop(stream, None)
+        self._untimed.pop(stream, None)
         _move(outgoing, StreamEvent.FORGOTTEN)
         self._delete(outgoing, turn)
         return True

@@ -13,16 +13,18 @@ from triack.base.commit import OWN_STATE, StoreContent, SubscriptionRow, kept_un
 from triack.base.delivery import LABELS
 from triack.base.errors import QueueNotFound, StoreDamaged, SubscriptionMismatch
 from triack.base.names import LEVEL_END, TOPIC_PREFIX, what_else
-from triack.base.news import AckWaitOver, MessagesDiscarded
+from triack.base.news import AckWaitOver, MessagesDiscarded, NodeEvent
 from triack.base.reasons import DropReason
 from triack.base.session_log import Record
 from triack.base.units import SECOND, in_ns
+from triack.queues.clock_jumps import ClockJumps
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.handed import settled_runs
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox, Notices, QueuedPacket
 from triack.queues.node_settings import NodeSettings, Topic
+from triack.queues.schedule import Phase, Restore, Schedule
 from triack.queues.topics.subscription import Peer, Subscription, ranges_of
 from triack.queues.topics.topic_root import Discarded, Dispatch, TopicRoot
 
@@ -53,6 +55,7 @@ class Topics:
         self._notices = Notices(
             drops,
             cache=main.cache,
+            wall=main.wall,
             wanting=main.wanting,
             expiring=main.expiring,
             resuming=main.resuming,
@@ -75,6 +78,7 @@ class Topics:
         self._dropped = Counter[Subscription]()
         self._overdue = Counter[Subscription]()
         self._told_ns: dict[tuple[Subscription, bool], int] = {}
+        self.news: list[NodeEvent] = []
         self._restoring = True
         # When a message is too old for a subscription, by its root.
         self._too_old = Deadlines[TopicRoot]()
@@ -82,9 +86,20 @@ class Topics:
         self.pack: Callable[[], None] = lambda: None
         queues.make_topic = self._make_root
 
+    def register(self, schedule: Schedule) -> None:
+        """Register what is done for topics, and when. ``advance`` is called by who passes messages on as well."""
+        topical = self._queues.notices.topical
+        schedule.restore(Restore.RULES, self.restore)
+        schedule.restore(Restore.FILLED, self._handle_restored)
+        schedule.deadline(self.next_deadline, topical)
+        schedule.step(Phase.ADD, self.complete, topical)
+        schedule.step(Phase.NOTE, self.note, topical)
+        schedule.step(Phase.TELL, self._count_news, self._dropped, self._overdue)
+        schedule.tell(self.news)
+
     # ---- starting
 
-    def restore(self, content: StoreContent) -> None:
+    def restore(self, content: StoreContent, _turn: LocalTurn, _jumps: ClockJumps) -> None:
         """Read what the store has of topics, before its queues are restored. Raises StoreDamaged."""
         for topic, value in kept_under(content.state, _KEY):
             if len(value) != _PLACE.size:
@@ -94,14 +109,14 @@ class Topics:
             self._next_row = max(self._next_row, row.id + 1)
             self._rows.setdefault(row.queue, []).append(row)
 
-    def handle_restored(self, now_ns: int) -> None:
+    def _handle_restored(self, _content: StoreContent, turn: LocalTurn, _jumps: ClockJumps) -> None:
         """The queues are restored, and with them the contents: continue behind all places that were ever given."""
         for root in list(self._opened):
             root.last_place = root.dispatched = root.next_place - 1
             root.restoring = False
         self._restoring = False
         self._rows.clear()
-        self._note_opened(now_ns, recovered=True)
+        self._note_opened(turn.now_ns, recovered=True)
 
     def _make_root(self, queue_id: int, name: str) -> Mailbox:
         topic = name.removeprefix(TOPIC_PREFIX)
@@ -323,11 +338,8 @@ class Topics:
         """When ``advance`` must be called, as work is left or a message is too old; or None."""
         return self._too_old.earliest() if self._turn_ns is None and self._too_old.heap else self._turn_ns
 
-    def take_news(self, now_ns: int) -> list[MessagesDiscarded | AckWaitOver]:
+    def _count_news(self, now_ns: int) -> None:
         """News for the operator since the last call: at most one of a kind a second for one subscription."""
-        news: list[MessagesDiscarded | AckWaitOver] = []
-        if not (self._dropped or self._overdue):
-            return news
         kinds: tuple[tuple[Counter[Subscription], type[MessagesDiscarded | AckWaitOver]], ...] = (
             (self._dropped, MessagesDiscarded),
             (self._overdue, AckWaitOver),
@@ -338,8 +350,7 @@ class Topics:
                 if told_ns is None or now_ns - told_ns >= SECOND:
                     if not one.mailbox.has_ended:
                         self._told_ns[one, kind is AckWaitOver] = now_ns
-                    news.append(kind(one.root.topic, one.title, counts.pop(one)))
-        return news
+                    self.news.append(kind(one.root.topic, one.title, counts.pop(one)))
 
     # ---- commits
 

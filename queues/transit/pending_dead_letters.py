@@ -73,6 +73,7 @@ class PendingDeadLetters:
 
     Attributes:
         waiting: packets that wait for their bodies or their commit.
+        pieces: fragments of large messages until all are here, by offset.
         tell: takes what happened to messages whose senders may want to know.
     """
 
@@ -83,18 +84,13 @@ class PendingDeadLetters:
         self._drops = drops
         self.waiting: deque[_Dead] = deque()
         self.tell: Tell = nobody_told
-        # Fragments of large messages until all are here, by offset, and when they have waited long enough for others.
-        self._pieces: dict[_Key, dict[int, _Dead]] = {}
+        self.pieces: dict[_Key, dict[int, _Dead]] = {}
+        # When they have waited long enough for the others.
         self._overdue = Deadlines[_Key]()
 
     def add(self, stream: TransitStream, entry: TransitPacket, reason: str, *, certain: bool) -> None:
         """A packet has ended here."""
         self.waiting.append(_Dead(stream, entry, reason, certain))
-
-    @property
-    def has_work(self) -> bool:
-        """Whether ``write`` and ``take_late`` may find something: fragments may leave without a call of ``add``."""
-        return bool(self.waiting or self._pieces)
 
     def next_deadline(self) -> int | None:
         """When fragments will have waited long enough for the others of their message, or None."""
@@ -126,7 +122,7 @@ class PendingDeadLetters:
     def take_late(self) -> list[Ended]:
         """Take the fragments whose time has run out, and that make no message, as others of it have left in time."""
         late: list[Ended] = []
-        for key, pieces in [] if self.waiting else list(self._pieces.items()):
+        for key, pieces in [] if self.waiting else list(self.pieces.items()):
             if {piece.reason for piece in pieces.values()} == {DeadReason.REACH_QUEUE_TIMEOUT}:
                 late.append(_ended(self._take(key), DeadReason.REACH_QUEUE_TIMEOUT))
         return late
@@ -135,7 +131,7 @@ class PendingDeadLetters:
         """Write the letters of fragments for which the others of their message will not come, as those have left."""
         ended: list[Ended] = []
         overdue = set(self._overdue.poll_due(turn.now_ns))
-        for key, pieces in list(self._pieces.items()):
+        for key, pieces in list(self.pieces.items()):
             since_ns = turn.now_ns - PARTS_WAIT_NS
             if key in overdue and _has_older(key[0], since_ns):
                 # That may be one of the others.
@@ -149,7 +145,7 @@ class PendingDeadLetters:
     def _take(self, key: _Key) -> list[_Dead]:
         """The fragments of a message that are here, in their order; they wait no longer."""
         self._overdue.set(key, None)
-        pieces = self._pieces.pop(key)
+        pieces = self.pieces.pop(key)
         return [pieces[at] for at in sorted(pieces)]
 
     def _whole(self, dead: _Dead, now_ns: int) -> list[_Dead]:
@@ -160,7 +156,7 @@ class PendingDeadLetters:
             return [dead]
         ordinal, offset, _, total_bytes = fragment
         key = dead.stream, ordinal
-        pieces = self._pieces.setdefault(key, {})
+        pieces = self.pieces.setdefault(key, {})
         pieces[offset] = dead
         lengths = [fragment_range((it.entry.body or b"")[:HEAD_BYTES], it.entry.size_bytes) for it in pieces.values()]
         self._overdue.set(key, now_ns + PARTS_WAIT_NS)

@@ -45,6 +45,9 @@ class RelayAcks:
     Args:
         open_with: an open conversation with a neighbour, by its name among links; None when there is none.
         interval_ns: how long words about what was passed on wait for others, by the neighbour that packets go to.
+
+    Attributes:
+        passed: what was passed on and not told yet, by stream, with when it must be.
     """
 
     open_with: Callable[[str], Conversation | None]
@@ -58,8 +61,7 @@ class RelayAcks:
         # Those of them of which packets came again nevertheless.
         self._again: set[TransitStream] = set()
         self._waits_at_ns: int | None = None
-        # What was passed on and not told yet, with when it must be.
-        self._passed: dict[TransitStream, tuple[int, list[Range]]] = {}
+        self.passed: dict[TransitStream, tuple[int, list[Range]]] = {}
         # The streams of which a neighbour knows that store acks are enough.
         self._stored: dict[TransitStream, Conversation] = {}
         # The streams that end here of which a neighbour was told so: as many as it may invent, but for the last ones.
@@ -195,18 +197,18 @@ class RelayAcks:
         ranges = list(ranges)
         if not ranges or not stream.awaited or stream.way is None:
             return
-        if stream not in self._passed:
-            self._passed[stream] = now_ns + self.interval_ns(stream.way.via), []
-        self._passed[stream][1].extend(ranges)
+        if stream not in self.passed:
+            self.passed[stream] = now_ns + self.interval_ns(stream.way.via), []
+        self.passed[stream][1].extend(ranges)
 
     def poll_passed(self, now_ns: int) -> None:
         """Tell what is due."""
-        for stream in [stream for stream, (due_ns, _) in self._passed.items() if due_ns <= now_ns]:
+        for stream in [stream for stream, (due_ns, _) in self.passed.items() if due_ns <= now_ns]:
             self.tell_now(stream, now_ns)
 
     def tell_now(self, stream: TransitStream, now_ns: int) -> None:
         """Tell what was passed on. Packets come by another neighbour from now on, or it is due."""
-        due, upstream = self._passed.pop(stream, None), self.open_with(stream.came_by)
+        due, upstream = self.passed.pop(stream, None), self.open_with(stream.came_by)
         # Without a session its neighbour sends again what it was not told of.
         if due is None or upstream is None:
             return
@@ -233,7 +235,7 @@ class RelayAcks:
 
     def forget_passed(self, stream: TransitStream) -> None:
         """What of the stream is not told yet is not told any more."""
-        self._passed.pop(stream, None)
+        self.passed.pop(stream, None)
 
     # ---- ends
 
@@ -254,11 +256,11 @@ class RelayAcks:
     def holds_open(self, conversation: Conversation) -> bool:
         """Whether a session must not end as idle, as something has to be said in it, or was said that ends with it."""
         told = (*self._stored.values(), *[told[0] for told in self._waiting.values()])
-        return conversation in told or any(it.awaited and it.came_by == conversation.link_name for it in self._passed)
+        return conversation in told or any(it.awaited and it.came_by == conversation.link_name for it in self.passed)
 
     def next_deadline(self) -> int | None:
         """When ``tell_waits`` or ``poll_passed`` must be called, or None."""
-        times = [due_ns for due_ns, _ in self._passed.values()]
+        times = [due_ns for due_ns, _ in self.passed.values()]
         if self._waits_at_ns is not None:
             times.append(self._waits_at_ns)
         return min(times, default=None)

@@ -7,7 +7,7 @@ was refused and still has it. A packet for which there is no room is not taken, 
 queue.
 """
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 from typing import NamedTuple
@@ -34,12 +34,14 @@ from triack.ordering.wire import (
 )
 from triack.queues.body_head import messages_in, priority_of
 from triack.queues.clock_jumps import ClockJumps
+from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings
 from triack.queues.pauses import Pause, Pauses
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Way
+from triack.queues.schedule import Phase, Restore, Schedule
 from triack.queues.streams.admission import Admission
 from triack.queues.streams.departing_stream import DepartingContext, ranges_of
 from triack.queues.streams.departing_streams import FETCH_AHEAD_PACKETS, DepartingStreams
@@ -81,7 +83,6 @@ class Transits(DepartingStreams[TransitStream]):
 
     Attributes:
         bodies: those that only the disk has, until they are needed.
-        is_used: whether any stream has passed through this node in this process, or does; else there is nothing to do.
     """
 
     def __init__(
@@ -105,13 +106,13 @@ class Transits(DepartingStreams[TransitStream]):
         self._pauses = pauses
         self._streams: dict[StreamId, TransitStream] = {}
         self._by_number: dict[int, TransitStream] = {}
-        self.is_used = False
         self._by_link: dict[str, dict[TransitStream, None]] = {}
-        self._next_number = 1
+        self.next_number = 1
         self._free_numbers: deque[int] = deque()
-        self._idle: OrderedDict[TransitStream, int] = OrderedDict()
-        # The numbers of forgotten streams whose rows are still there.
+        self._idle = Deadlines[TransitStream]()
+        # The numbers of forgotten streams: of those with a row, and of those whose row a commit deletes.
         self._gone: list[int] = []
+        self._dropping: list[int] = []
         # Streams that have ended, of which packets may still be here, and the last of their sequences.
         self._over: dict[TransitStream, int] = {}
         self.room = TransitRoom(settings.limits, admission.disk_room, admission.waiting)
@@ -120,20 +121,33 @@ class Transits(DepartingStreams[TransitStream]):
         self.holds = HoldsHere[TransitStream](self._places.hold_sender)
         self.ends = TransitEnds(door, returns, self._has_packets)
 
+    def register(self, schedule: Schedule) -> None:
+        """Register what is done for the streams that pass through, and when."""
+        letters, words = self.letters, self.words
+        schedule.restore(Restore.STREAMS, self.restore)
+        schedule.timer(self.handle_timer, self.deadlines, self._idle)
+        schedule.deadline(letters.next_deadline, letters.pieces)
+        schedule.deadline(words.next_deadline, self._streams, words.passed)
+        schedule.step(Phase.RELAY, self.complete, self._gone, self._over, letters.waiting, letters.pieces)
+        schedule.step(Phase.SENDS, self.handle_committed, self._streams, self._dropping)
+        schedule.step(Phase.GIVE, self.go, self._streams, words.passed)
+        schedule.tell(self.holds.news)
+        schedule.tell(self.news.news)
+
     # ---- starting
 
-    def restore(self, content: StoreContent, jumps: ClockJumps, now_ns: int) -> None:
+    def restore(self, content: StoreContent, turn: Turn, jumps: ClockJumps) -> None:
         """Restore the streams from the store. Bodies stay on the disk until they are needed.
 
         The store does not say when packets came: they count as here since they were sent, as far as clocks tell that.
         """
-        now_ms = self._wall.ms(now_ns)
+        now_ns, now_ms = turn.now_ns, turn.now_ms
         for row in content.transit_streams:
             stream = TransitStream(row)
             self._add(stream, self.door.way_of(stream.final))
-            self._next_number = max(self._next_number, stream.number + 1)
+            self.next_number = max(self.next_number, stream.number + 1)
         used = set(self._by_number)
-        self._free_numbers.extend(number for number in range(1, self._next_number) if number not in used)
+        self._free_numbers.extend(number for number in range(1, self.next_number) if number not in used)
         for number, some in groupby(content.transit, key=_number_of):
             stream, indices = self._by_number[number], iter(some)
             while entries := [
@@ -155,7 +169,6 @@ class Transits(DepartingStreams[TransitStream]):
 
     def _add(self, stream: TransitStream, way: Way | None) -> None:
         self._streams[stream.id] = self._by_number[stream.number] = stream
-        self.is_used = True
         self._places.account.add(stream.came_by.encode(), STREAM_BYTES)
         self._lead(stream, way)
 
@@ -278,14 +291,14 @@ class Transits(DepartingStreams[TransitStream]):
             key = conversation.link_name.encode()
             if self._places.has_enough(key):
                 return None
-            number = self._free_numbers.popleft() if self._free_numbers else self._next_number
-            self._next_number = max(self._next_number, number + 1)
+            number = self._free_numbers.popleft() if self._free_numbers else self.next_number
+            self.next_number = max(self.next_number, number + 1)
             to = header.queue, header.final, self._from(conversation, header), conversation.link_name
             row = TransitStreamRow(number, *stream_id, delivery, header.sequence, *to, highest=0, ordered=0)
             stream = TransitStream(row._replace(priority=priority_of(header.body), trace=header.trace))
             self._add(stream, way)
             # Perhaps nothing of it is ever taken.
-            self._idle[stream] = now_ns
+            self._idle.set(stream, now_ns + IDLE_NS)
             self._places.let_in(conversation, stream_id)
         elif stream.way != way:
             self._reroute(stream, way, now_ns)
@@ -365,7 +378,7 @@ class Transits(DepartingStreams[TransitStream]):
         turn: Turn,
     ) -> None:
         """Take fresh packets: the durable ones with the next commit, the others at once."""
-        self._idle.pop(stream, None)
+        self._idle.set(stream, None)
         stream.sequence.add(entries)
         self.room.count(stream, entries)
         stream.expect(entries)
@@ -425,15 +438,14 @@ class Transits(DepartingStreams[TransitStream]):
         if not self.holds.stop(stream, conversation, stream.destination, reason, (packet,)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
-    def go(self, now_ns: int) -> None:
-        """Let streams go on when there is room for them again, and say what waits."""
-        if not self._streams and self.words.next_deadline() is None:
-            return
+    def go(self, turn: Turn) -> bool:
+        """Let streams continue when there is room again, and say what waits. Returns True: bodies may be needed."""
         if self.room.is_relieved:
             self.room.is_relieved = not self.holds.go(self.room.lets_wait)
         self.news.handle_room(self.room)
-        self.words.poll_passed(now_ns)
-        self.words.tell_waits(self._streams.values(), now_ns)
+        self.words.poll_passed(turn.now_ns)
+        self.words.tell_waits(self._streams.values(), turn.now_ns)
+        return True
 
     # ---- commits
 
@@ -441,13 +453,12 @@ class Transits(DepartingStreams[TransitStream]):
         """Complete the commit before it goes to the disk: dead letters, and streams that have been idle for long."""
         if self._gone:
             turn.commit.transit_stream_deletes += self._gone
+            self._dropping += self._gone
             for number in self._gone:
                 turn.commit.transit_streams.pop(number, None)
-            self._gone = []
+            self._gone.clear()
         if self._over:
             self._let_go_ended(turn)
-        if not self.letters.has_work:
-            return
         for stream, entries, reason, certain in self.letters.write(turn):
             self._records.freed(stream, entries, _said(reason), turn.now_ns)
             if not certain:
@@ -464,8 +475,9 @@ class Transits(DepartingStreams[TransitStream]):
 
         Nobody would close a gap before them. What the running commit brings goes when that has returned.
         """
-        over, self._over = self._over, {}
-        for stream, sequence in over.items():
+        over = list(self._over.items())
+        self._over.clear()
+        for stream, sequence in over:
             if sequence < stream.sequence.sequence:
                 continue
             is_all = False
@@ -478,8 +490,9 @@ class Transits(DepartingStreams[TransitStream]):
             if not stream.sequence.is_empty:
                 self._over[stream] = sequence
 
-    def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
+    def handle_committed(self, group: GroupCommit) -> None:
         """The commit has returned: its packets may be sent, and those that it has moved are gone."""
+        now_ns = group.now_ns
         for stream, entries, peer_id in group.passed_on:
             self.room.handle_stored(peer_id, entries)
             self._records.committed(stream, entries, now_ns)
@@ -496,7 +509,9 @@ class Transits(DepartingStreams[TransitStream]):
             stream.leaving -= 1
             if stream.sequence.is_empty:
                 self.ends.pass_on(stream.id, now_ns)
-        self._free_numbers.extend(group.commit.transit_stream_deletes)
+        if deleted := group.commit.transit_stream_deletes:
+            self._free_numbers.extend(deleted)
+            del self._dropping[: len(deleted)]
 
     # ---- sending
 
@@ -654,12 +669,11 @@ class Transits(DepartingStreams[TransitStream]):
         if stream.sequence.is_empty:
             self.words.handle_empty(stream, now_ns)
             self.ends.pass_on(stream.id, now_ns)
-            self._idle[stream] = now_ns
-            self._idle.move_to_end(stream)
+            self._idle.set(stream, now_ns + IDLE_NS)
 
     def _forget(self, stream: TransitStream) -> None:
         """Forget a stream of which nothing is here; its row goes with the next commit."""
-        self._idle.pop(stream, None)
+        self._idle.set(stream, None)
         self.wanting.pop(stream, None)
         self.deadlines.set(stream, None)
         self.holds.forget(stream)
@@ -667,7 +681,7 @@ class Transits(DepartingStreams[TransitStream]):
         self._lead(stream, None)
         del self._streams[stream.id], self._by_number[stream.number]
         self._places.account.add(stream.came_by.encode(), -STREAM_BYTES)
-        self._places.has_new = True
+        self._places.freed[:] = (stream,)
         if stream.durable:
             self._gone.append(stream.number)
         else:
@@ -847,17 +861,14 @@ class Transits(DepartingStreams[TransitStream]):
 
     def handle_timer(self, turn: Turn) -> None:
         """Probes of held streams, packets whose time has run out, and streams that are idle."""
-        if not (self.deadlines.heap or self._idle):
-            return
         for stream in self.deadlines.poll_due(turn.now_ns):
             stream.sequence.hold.handle_timer(turn.now_ns)
             self._expire(stream, turn)
             self._look_at(stream)
-        while self._idle and next(iter(self._idle.values())) + IDLE_NS <= turn.now_ns:
-            stream, _ = self._idle.popitem(last=False)
+        for stream in self._idle.poll_due(turn.now_ns):
             if stream.sequence.waits_until or stream.leaving or stream in self.holds.stopped:
                 # The next hop, or the disk, has more to say about it; or its neighbour waits for a word of this node.
-                self._idle[stream] = turn.now_ns
+                self._idle.set(stream, turn.now_ns + IDLE_NS)
             elif stream.sequence.is_empty:
                 self._forget(stream)
 
@@ -886,17 +897,6 @@ class Transits(DepartingStreams[TransitStream]):
             for entry in entries:
                 self.returns.reject(stream, entry, reason, turn.now_ns)
         self._give_up(stream, entries, reason, turn)
-
-    def next_deadline(self) -> int | None:
-        """When ``handle_timer`` must be called, or None."""
-        at_ns = self.deadlines.earliest() if self.deadlines.heap else None
-        if self._idle:
-            idle_ns = next(iter(self._idle.values())) + IDLE_NS
-            at_ns = idle_ns if at_ns is None else min(at_ns, idle_ns)
-        for other_ns in (self.words.next_deadline(), self.letters.next_deadline()):
-            if other_ns is not None and (at_ns is None or other_ns < at_ns):
-                at_ns = other_ns
-        return at_ns
 
     # ---- queries
 

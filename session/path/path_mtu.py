@@ -104,6 +104,8 @@ TRANSITIONS: dict[MtuState, dict[MtuEvent, MtuState]] = {
     MtuState.ERROR: {MtuEvent.RAISE: MtuState.BASE, MtuEvent.MOVED: MtuState.BASE},
 }
 """The next state by state and event. A disabled machine stays disabled however the path changes."""
+NOT_DUE = 1 << 62
+"""More than is ever sent."""
 _ASKING = (MtuState.BASE, MtuState.SEARCHING)
 """In these states a probe is in flight or due."""
 
@@ -125,6 +127,7 @@ class PathMtu:
     Attributes:
         size_bytes: the largest datagram in force.
         due: the probe that leaves as soon as enough was sent, or None.
+        due_bytes: how much that is; ``NOT_DUE`` for None.
         sent_bytes: how much was sent, counted up to ``worth_bytes``.
         worth_bytes: how much must be sent before the largest probe leaves; 0 if there is nothing to search.
     """
@@ -139,6 +142,7 @@ class PathMtu:
         "_unproved_bytes",
         "base_bytes",
         "due",
+        "due_bytes",
         "sent_bytes",
         "size_bytes",
         "state",
@@ -149,6 +153,7 @@ class PathMtu:
         self.state = MtuState.DISABLED
         self.size_bytes = self.base_bytes = min(base_bytes, ceiling_bytes)
         self.due: SizeProbe | None = None
+        self.due_bytes = NOT_DUE
         self._ceiling_bytes = ceiling_bytes
         self._unproved_bytes = ceiling_bytes
         self._number = 0
@@ -242,9 +247,9 @@ class PathMtu:
     def poll_probe(self) -> SizeProbe | None:
         """The probe that leaves now, or None."""
         due = self.due
-        if due is None or due.size_bytes > self.sent_bytes:
+        if due is None or self.due_bytes > self.sent_bytes:
             return None
-        self.due = None
+        self._set_due(None)
         return due
 
     # ---- what follows
@@ -266,7 +271,7 @@ class PathMtu:
         left_bytes = self._unproved_bytes - self.size_bytes
         if left_bytes < STEP_BYTES:
             self._move(MtuEvent.FOUND)
-            self.due = None
+            self._set_due(None)
             self._raise_at_ns = now_ns + RAISE_NS
             return
         self._move(MtuEvent.NARROWED)
@@ -289,4 +294,7 @@ class PathMtu:
         self._tries += 1
         self._number += 1
         self._sizes[self._number] = size_bytes
-        self.due = SizeProbe(self._number, size_bytes)
+        self._set_due(SizeProbe(self._number, size_bytes))
+
+    def _set_due(self, probe: SizeProbe | None) -> None:
+        self.due, self.due_bytes = probe, NOT_DUE if probe is None else probe.size_bytes

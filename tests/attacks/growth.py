@@ -48,13 +48,13 @@ ROWS = {
         ordering/transit.py TransitSequence _lowest _skips
         ordering/disk_backlog.py DiskBacklog blocks _firsts _expiring, _Block data
         queues/streams/departing_streams.py DepartingStreams wanting
-        queues/transit/pending_dead_letters.py PendingDeadLetters waiting _pieces
-        queues/transit/relay_acks.py RelayAcks _passed
+        queues/transit/pending_dead_letters.py PendingDeadLetters waiting pieces
+        queues/transit/relay_acks.py RelayAcks passed
     """,
     "queues that it has created": "queues/peers/peer_limits.py QueuePlaces _makers",
     "`max_queues`": """
         queues/mailboxes/local_queues.py LocalQueues mailboxes removed
-        queues/mailboxes/mailbox.py Notices idled keeping
+        queues/mailboxes/mailbox.py Notices idled keeping relieved
         queues/topics/topics.py Topics _reserved
         queues/journals/journals.py Journals _names _told
     """,
@@ -65,7 +65,7 @@ ROWS = {
         queues/streams/holds.py Holds _streams _told, HoldsHere stopped
         queues/streams/owed_acks.py OwedAcks _owing _unasked due, Positions _streams
         queues/peers/origins.py Origins _brought
-        queues/transit/transits.py Transits _streams _by_number _by_link _free_numbers _idle _gone _over
+        queues/transit/transits.py Transits _streams _by_number _by_link _free_numbers _idle _gone _dropping _over
         queues/transit/relay_acks.py RelayAcks _waiting _again _stored
         queues/mailboxes/large_bodies.py Bodies _current
     """,
@@ -142,7 +142,7 @@ ROWS = {
     "addresses that nodes have announced": "queues/peers/history.py Peers addresses",
     "secrets that two keys share": "transport/noise.py Seals _mac_keys",
     "large bodies whose message has not come": "queues/mailboxes/large_bodies.py Bodies by_id _of_queue _whole",
-    "parts of a large body": "queues/mailboxes/large_bodies.py Part _spans, Body parts, Bodies left _at_once _dying",
+    "parts of a large body": "queues/mailboxes/large_bodies.py Part _spans, Body parts, Bodies left at_once dying",
     "what a search by id knows": "queues/mailboxes/lookup.py Lookup _by_id _by_correlation",
     "streams that have passed": """
         queues/transit/return_routes.py Back upstreams downstreams, Brought _by, ReturnRoutes backs
@@ -240,6 +240,8 @@ OTHERS = {
         node/shell/engine_handle.py EngineHandle dropped
     """,
     "of a fixed size": """
+        queues/schedule.py Schedule news _clocks _deadlines _timers
+        queues/sync_links.py SyncLinks listeners
         queues/clock_jumps.py _Jump ends, ClockJumps _jumps
         transport/batched.py BatchedSocket _buffer
         transport/handshake_load.py Admission _hosts_ns
@@ -254,7 +256,8 @@ OTHERS = {
     "a deadline, or a mark of something that is in another container": """
         queues/deadlines.py Deadlines _at heap
         queues/mailboxes/expiry.py Expiry expired
-        queues/mailboxes/mailbox.py Notices dirty wanting read purged returned taken settled left whole
+        queues/mailboxes/mailbox.py Notices dirty wanting read purged returned taken settled left whole topical
+        queues/peers/peer_limits.py QueuePlaces wanted, StreamPlaces freed
         queues/topics/topics.py Topics _stirred _going_on _opened _growing
         queues/transit/pending_dead_letters.py Ended entries
         queues/fetching.py Fetches _asked
@@ -263,6 +266,7 @@ OTHERS = {
         queues/journals/journals.py Journals ready express news
         queues/mailboxes/incoming_run.py IncomingRun about bodies counts sent_at_ms receive_by_ms lefts_ms
         queues/mailboxes/mailbox.py Notices news
+        queues/topics/topics.py Topics news
         queues/mailboxes/local_commit.py LocalCommit queued settled waiters
         queues/manager/burst.py Burst payloads counters
         queues/manager/callers.py Callers news
@@ -316,13 +320,13 @@ OTHERS = {
         queues/peers/suspended_peers.py SuspendedPeers _leading
         queues/peers/turns.py _Group streams, Turns groups
         queues/stages.py _Wait left, StageTracker _starts _entries _failed _waiting
-        queues/manager/publish_windows.py PublishWindows news closings
+        queues/manager/publish_windows.py PublishWindows full news closings
         queues/streams/accepted_keys.py AcceptedKeys _by_name _by_ordinal _by_stream _unpacked
         queues/streams/stream_records.py StreamRecords topics
         queues/streams/outbox.py Outbox _queues _by_number unpacked
         queues/streams/outgoing_stream.py OutgoingStream readers pending _blocks
         queues/streams/retirement.py Retirement _sequences _numbers _free _drained _torn _idle _pressed _crowded
-        queues/streams/retirement.py Retirement _ended _relayed_ends _near
+        queues/streams/retirement.py Retirement _untimed _ended _relayed_ends _near
         queues/streams/sent_copies.py _Missing entries, SentCopies asking waiting
         session/acknowledgements/store_ack_waiter.py StoreAckWaiter packets
         session/congestion/send_window.py SendWindow _packets lost flying _sendings

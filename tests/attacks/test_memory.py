@@ -296,6 +296,6 @@ def test_one_that_asks_for_nothing_is_not_remembered() -> None:
     """It has ended a subscription that it never had; any number of nodes could."""
     world, node, evil = victim()
     ask(evil, Unsubscribe("s", 1))
-    assert node.live.remote.next_deadline() is None
+    assert node.live.remote.of_peers.leases.earliest() is None
     ask(evil, Subscribe("s", 1, "t.#", False, Delivery.TRANSACTIONAL, 9))
-    assert (node.live.remote.next_deadline() or 0) > world.now_ns + LEASE_NS // 2
+    assert (node.live.remote.of_peers.leases.earliest() or 0) > world.now_ns + LEASE_NS // 2

@@ -449,7 +449,7 @@ def test_a_positive_acknowledgement_says_that_a_message_reached_its_queue_and_an
     b.read("q")
     world.run(2 * SECOND)
     assert [it[2]["correlation_id"] for it in answers(a)] == [it[2]["correlation_id"] for it in came]
-    assert b.live.jobs.administration.queued == {"ack-reach-queue": 2, "ack-receive": 2}
+    assert b.live.administration.queued == {"ack-reach-queue": 2, "ack-receive": 2}
     assert {stream.delivery for stream in b.outbox.streams if stream.queue == "acks"} <= {delivery}
 
 

@@ -191,7 +191,7 @@ class SimNode(SimHost):
     def withhold(self) -> None:
         """Until its next start no order ack leaves, whatever asks for it, and no accept says the same."""
         self.tell_no_positions()
-        self.live.inbox.send_order_acks = lambda route, now_ns: None  # type: ignore[method-assign]
+        self.live.inbox.order_acks.send = lambda route, now_ns: None  # type: ignore[method-assign]
 
     # ---- the application
 

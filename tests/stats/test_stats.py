@@ -225,8 +225,7 @@ def test_a_stream_that_was_acknowledged_says_how_far_and_when() -> None:
 def test_a_stream_without_an_order_ack_says_its_tier_and_when_it_goes_out_again() -> None:
     world = World(2, Faults(delay_ns=5 * MS))
     a, b = (world.node(name, NodeSettings(session=SessionSettings(cleanup_interval_s=10_000.0))) for name in "ab")
-    send_order_acks = b.live.inbox.send_order_acks
-    b.live.inbox.send_order_acks = lambda route, now_ns: None  # type: ignore[method-assign]
+    b.live.inbox.order_acks.send = lambda route, now_ns: None  # type: ignore[method-assign]
     a.send(b, "q", b"x")
     world.run(10 * SECOND)
     waits = out(a)
@@ -238,7 +237,7 @@ def test_a_stream_without_an_order_ack_says_its_tier_and_when_it_goes_out_again(
     world.run(1_000 * SECOND)
     later = out(a)
     assert (later.tier, later.attempts, later.resends) == ("7-9", 6, 6)
-    b.live.inbox.send_order_acks = send_order_acks  # type: ignore[method-assign]
+    del b.live.inbox.order_acks.send
     assert world.run(3_600 * SECOND, lambda: not a.busy)
     assert (out(a).acked, out(a).attempts, out(a).resends) == (1, 0, 6)
 

@@ -322,4 +322,4 @@ def test_all_journals_together_have_no_more_than_all_queues_may_have(when_full: 
     assert len(node.received["q"]) == len(node.received["other"]) == 20
     lost = DropReason.JOURNAL_REPLACED if when_full == "drop oldest" else DropReason.JOURNAL_FULL
     assert node.live.drops[lost] == 40 - sum(node.length(f"$journal.{queue}") for queue in ("q", "other"))
-    assert {name for name, _ in node.live.jobs.journals.full} <= {"$journal.q", "$journal.other"}
+    assert {name for name, _ in node.live.journals.full} <= {"$journal.q", "$journal.other"}

@@ -269,9 +269,9 @@ def test_a_queue_without_such_messages_has_no_timer(world: World) -> None:
     node = world.node("a")
     post(node, "", b"1", read_ms=0)
     world.run(SECOND)
-    assert node.live.queues.expiry.next_deadline_ms() is None
+    assert node.live.queues.notices.expiring.earliest() is None
     post(node, "", b"2", read_ms=60_000)
     world.run(SECOND)
-    assert node.live.queues.expiry.next_deadline_ms() is not None
+    assert node.live.queues.notices.expiring.earliest() is not None
     assert node.read_all("q") == [b"1", b"2"]
-    assert node.live.queues.expiry.next_deadline_ms() is None
+    assert node.live.queues.notices.expiring.earliest() is None

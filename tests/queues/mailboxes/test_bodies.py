@@ -18,6 +18,7 @@ from triack.base.names import StreamId
 from triack.queues.mailboxes import large_bodies
 from triack.queues.mailboxes.disk_backlog import BLOCK_BYTES, RECORD_BYTES, DiskBacklog
 from triack.queues.mailboxes.large_bodies import Bodies, Part, open_part
+from triack.queues.mailboxes.local_commit import LocalCommit
 from triack.queues.mailboxes.mailbox import Mailbox, Notices
 from triack.queues.mailboxes.partials import Partial, Partials
 from triack.queues.mailboxes.parts_queue import PartsQueue, announced_bytes
@@ -73,14 +74,15 @@ def test_a_body_is_freed_when_the_last_message_that_stands_for_it_has_left(bodie
     announce(bodies, fill, 10)
     bodies.add(packet(2, 27 + 10))
     assert bodies.claim(*ID) == bodies.claim(*ID) == 10  # as its dead letter takes the place of a message
+    turn = LocalCommit()
     bodies.note_left(*ID)
-    bodies.free_left()
+    bodies.free_left(turn)
     bodies.give_up(ID)
     assert bodies.is_whole(*ID)
     bodies.note_left(*ID)
-    bodies.free_left()
+    bodies.free_left(turn)
     assert not bodies.is_whole(*ID)
-    assert bodies.poll_announcements() == [(1, 1)]
+    assert turn.commit.message_deletes == [(1, 1)]
     assert bodies.poll_deletes() == [(2, 2)]
     assert not bodies.deletes_any
 
@@ -123,7 +125,7 @@ def test_what_belongs_to_no_body_is_not_kept(bodies: Bodies, fill: Fill) -> None
     assert not announce(bodies, fill, 10, key=4)
     assert fill.bytes.value == 10
     bodies.note_left(ORIGIN, 99)
-    bodies.free_left()
+    bodies.free_left(LocalCommit())
     bodies.give_up((ORIGIN, 99))
     assert bodies.is_whole(*ID)
 

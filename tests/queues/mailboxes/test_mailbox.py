@@ -11,6 +11,7 @@ from tests.sure import sure
 from triack.base.commit import HEAD_BYTES, MessageIndex
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
+from triack.base.units import MS
 from triack.queues.body_head import read_plain
 from triack.queues.mailboxes.mailbox import PARTIAL_MAX, Lease, Mailbox, Notices, QueuedPacket, Run, rank_of
 from triack.queues.mailboxes.priority_queue import CACHE_BYTES, PACKET_BYTES, Cache
@@ -144,7 +145,7 @@ def test_what_waits_keeps_everything_younger_back() -> None:
     assert box.take() is None
     box.box.give_back(first)
     assert bodies(box.take_all()) == [b"1"]
-    assert box.notices.resuming.earliest() == box.now_ms + 500
+    assert box.notices.resuming.earliest() == (box.now_ms + 500) * MS
     box.now_ms += 500
     assert bodies(box.take_all()) == [b"2", b"3", b"4"]
 
@@ -156,7 +157,7 @@ def test_younger_messages_pass_one_that_waits_when_it_lets_them() -> None:
     second = sure(box.take())
     assert second.body == b"2"
     box.now_ms += 500
-    assert box.notices.resuming.poll_due(box.now_ms) == [box.box]
+    assert box.notices.resuming.poll_due(box.now_ms * MS) == [box.box]
     box.box.interrupt()
     assert bodies(box.take_all()) == [b"1", b"3"]
 
@@ -169,7 +170,7 @@ def test_a_wait_survives_a_restart(keep_order: bool) -> None:
     box.box.give_back(taken[1], Wait(box.now_ms + 500, 500, keep_order))
     fresh = restarted(box, 10)
     assert bodies(fresh.take_all()) == ([] if keep_order else [b"3"])
-    assert fresh.notices.resuming.earliest() == 510
+    assert fresh.notices.resuming.earliest() == 510 * MS
     fresh.now_ms = 510
     assert bodies(fresh.take_all()) == ([b"2", b"3"] if keep_order else [b"2"])
 
@@ -426,7 +427,7 @@ def test_expiries_are_known_for_lines_that_wait_only_on_the_disk() -> None:
     for priority, receive_by_ms in ((0, 3_000), (7, 5_000)):
         (item,) = pack([Outgoing(b"x", receive_by_ms=receive_by_ms)], 1_200, priority, 1, priority=priority)[0]
         box.put_raw(item.body, priority + 1)
-    assert box.notices.expiring.earliest() == 3_000
+    assert box.notices.expiring.earliest() == 3_000 * MS
     assert [packet.priority for packet in box.box.poll_expired(4_000, 9)] == [0]
 
 

@@ -252,7 +252,7 @@ def tell(
     """Something happened to one message of a node."""
     content = Unpacked(1, 0, 0, [b"x"], [{"admin": {"queue": queue, "acks": acks}}])
     about = Told(origin, 1, 1, 1, delivery, "q", content, [0], MessageClass.ACK_RECEIVE)
-    node.live.jobs.administration.tell(about, node.world.now_ns)
+    node.live.administration.tell(about, node.world.now_ns)
     node.drain()
 
 
@@ -270,8 +270,8 @@ def test_an_answer_to_a_stranger_is_dropped() -> None:
     _, _, b = two()
     tell(b, b"stranger" * 2, "acks")
     assert b.live.drops[DropReason.ADMIN_ACK_LOST] == 1
-    assert [it["lost"] for it in b.live.jobs.administration.unnoted] == [True]
-    assert b.live.jobs.administration.queued == {}
+    assert [it["lost"] for it in b.live.administration.unnoted] == [True]
+    assert b.live.administration.queued == {}
 
 
 def test_a_node_that_takes_no_answers_leaves_a_limited_number_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -347,7 +347,7 @@ def test_the_tiers_of_a_paused_queue_go_on() -> None:
     pause(a, "b/q")
     world.run(10 * MINUTE)
     assert (attempts(a), len(sent(a))) == ([1], 1)
-    del b.live.inbox.send_order_acks
+    del b.live.inbox.order_acks.send
     resume(a, "b/q")
     world.run(MINUTE)
     assert (a.busy, b.read_all("q")) == (False, numbered(0, 3))

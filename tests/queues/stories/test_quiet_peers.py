@@ -124,7 +124,7 @@ def test_whatever_a_peer_was_told_it_answers_a_ping_at_once(mine: SessionSetting
     world.run(HOUR)
     assert pings(a)
     assert set(reasons(a)) == {"idle"}
-    del b.live.inbox.send_order_acks
+    del b.live.inbox.order_acks.send
     world.run(HOUR)
     assert not a.busy
 

@@ -188,7 +188,7 @@ def test_a_journal_that_holds_lets_the_senders_of_these_queues_wait() -> None:
     one_by_one(a, *numbered(0, 4))
     assert a.outbox.room_bytes(asking) == 0
     assert a.outbox.room_bytes(other) > 0
-    assert list(a.live.jobs.journals.full) == [(SENT, "hold")]
+    assert list(a.live.journals.full) == [(SENT, "hold")]
     a.read(SENT)
     a.world.run(SECOND)
     assert a.outbox.room_bytes(asking) > 0

@@ -6,6 +6,7 @@ from typing import Any
 from triack.base.clock import WallClock
 from triack.base.commit import HEAD_BYTES, Commit, MessageIndex, StoreContent
 from triack.base.delivery import Delivery
+from triack.base.news import NodeEvent
 from triack.base.reasons import DropReason
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
@@ -14,6 +15,7 @@ from triack.queues.mailboxes.mailbox import Lease, QueuedPacket
 from triack.queues.messages import Outgoing
 from triack.queues.node_settings import NodeSettings, Topic
 from triack.queues.packing import pack
+from triack.queues.schedule import Phase, Schedule
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.topic_root import TopicRoot
 from triack.queues.topics.topics import Topics
@@ -40,9 +42,10 @@ class Bench:
         self.read_from_disk = 0
         self.store = content or StoreContent(ORIGIN, 1)
         self._ordinal = self._number = 0
-        self.topics.restore(self.store)
-        self.queues.restore(self.store, self.turn(), ClockJumps(None))
-        self.topics.handle_restored(0)
+        self.schedule = Schedule()
+        self.queues.register(self.schedule)
+        self.topics.register(self.schedule)
+        self.schedule.handle_restored(self.store, self.turn(), ClockJumps(None))
         self.step()
 
     def _record(self, event: str, now_ns: int, **fields: Any) -> None:
@@ -89,6 +92,13 @@ class Bench:
         self.queues.handle_committed(group)
         self.topics.advance(self.now_ns)
         self.topics.note(self.now_ns)
+
+    def news(self) -> list[NodeEvent]:
+        """What the operator hears now."""
+        self.schedule.run(Phase.TELL, self.now_ns)
+        news = list(self.topics.news)
+        self.topics.news.clear()
+        return news
 
     def rest(self) -> None:
         """Turns and commits until nothing is left to do."""

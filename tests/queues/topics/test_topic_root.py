@@ -147,7 +147,7 @@ def test_readers_of_a_paused_topic_wait_and_miss_nothing() -> None:
 def expire(bench: Bench) -> None:
     """All that expires within two seconds does."""
     bench.now_ns += 2 * SECOND
-    bench.queues.handle_timer(bench.now_ns)
+    bench.schedule.handle_timer(bench.turn())
     bench.queues.expiry.dead_letter_expired(bench.turn())
     bench.step()
 
@@ -192,7 +192,7 @@ def test_what_expired_for_a_subscription_that_ends_is_no_dead_letter() -> None:
     audit = bench.subscribe(durable="audit")
     bench.publish(1, delivery=Delivery.TRANSACTIONAL, receive_by_ms=1_000)
     bench.now_ns = 2 * SECOND
-    bench.queues.handle_timer(bench.now_ns)
+    bench.schedule.handle_timer(bench.turn())
     bench.topics.end(audit, "unsubscribed", bench.now_ns)
     bench.queues.expiry.dead_letter_expired(bench.turn())
     bench.step()
