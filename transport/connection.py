@@ -59,7 +59,7 @@ class Connection:
         self.host = host
         self.deadline: asyncio.TimerHandle | None = None
         self.writer: asyncio.StreamWriter | None = None
-        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # or failed to be
+        self.opened = asyncio.Event()  # or failed to be
         self.task: asyncio.Task[None] | None = None
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0  # those in `_unsent` and those the transport still holds
@@ -77,7 +77,7 @@ class Connection:
         transport.set_write_buffer_limits(high=0)
         _set_options(transport.get_extra_info("socket"), self._waits.silence_s)
         self.writer = writer
-        self.opened.set_result(None)
+        self.opened.set()
         self._flush()
 
     def offer(self, datagrams: list[bytes]) -> int:

@@ -252,7 +252,7 @@ class TcpEndpoint(Endpoint):
     def release(self, address: str) -> None:
         """The session with that peer is gone: unless another one begins soon, its connection ends."""
         connection = self._connections.get(address)
-        if connection is not None and connection.opened.done() and connection.deadline is None:
+        if connection is not None and connection.opened.is_set() and connection.deadline is None:
             self._doubt(connection)
 
     # ---- receiving
@@ -294,8 +294,7 @@ class TcpEndpoint(Endpoint):
             self.drops[reason] += connection.unsent_count
         connection.task = None  # this task is ending
         connection.abort()
-        if not connection.opened.done():
-            connection.opened.set_result(None)
+        connection.opened.set()
         self.inbox.path_gone(connection.address)
 
     async def close(self) -> None:
@@ -400,7 +399,7 @@ def _why_unreachable(address: Address, error: OSError) -> str:
 
 
 async def _shut_down(connection: Connection) -> None:
-    await connection.opened
+    await connection.opened.wait()
     await connection.flushed()
     if connection.writer is not None:
         connection.writer.close()

@@ -7,6 +7,7 @@ no answer. Each wait ends: with the hour of the code, with the time that a call 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -248,13 +249,9 @@ class Enrolling:
             datagram = client.poll_transmit()
             if datagram is not None:
                 await self._send(call.address, [datagram])
-            timer = asyncio.get_running_loop().call_later(
-                max(0, deadline_ns - self._now_ns()) / SECOND, call.changed.set
-            )
-            try:
-                await call.changed.wait()
-            finally:
-                timer.cancel()
+            with suppress(TimeoutError):
+                async with asyncio.timeout((deadline_ns - self._now_ns()) / SECOND):
+                    await call.changed.wait()
             if self._ended is not None:
                 raise self._ended
             client.handle_timer(self._now_ns())
