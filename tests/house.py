@@ -113,7 +113,7 @@ LONGER_FILES = {
     "session/session.py": 712,
     "store/store.py": 764,
     "tests/tools/outbox/test_pump.py": 837,
-    "tools/replay/judges/stream_judge.py": 849,
+    "tools/replay/judges/stream_judge.py": 846,
 }
 """Files with more lines, and how many each has: they may only become shorter, and those that fit leave the list."""
 MAX_FUNCTION_LINES = 70
@@ -135,11 +135,11 @@ LARGER_CLASSES = {
     "store/store.py Store": 41,
     "tools/chaos/run.py _Scene": 38,
     "tools/replay/checks/incoming_check.py Incoming": 36,
-    "tools/replay/checks/outgoing_check.py Outgoing": 33,
+    "tools/replay/checks/outgoing_check.py Outgoing": 32,
     "tools/replay/checks/tier_check.py Tiers": 32,
-    "tools/replay/judges/session_judge.py SessionJudge": 42,
+    "tools/replay/judges/session_judge.py SessionJudge": 41,
     "tools/replay/judges/stream_judge.py StreamJudge": 74,
-    "tools/replay/topics/topic_check.py TopicJudge": 48,
+    "tools/replay/topics/topic_check.py TopicJudge": 46,
     "tools/sim/host.py SimHost": 47,
     "tools/testing/world.py World": 33,
 }

@@ -71,7 +71,9 @@ def unlike(local: Verdict, judged: Verdict) -> list[str]:
     here, there = asdict(local), asdict(judged)
     for said in (here, there):
         # If a lie makes two nodes commit a packet, the order of reading decides which of them a latency is for.
-        del said["timeline"]["latency"], said["timeline"]["flows"]["delays"]
+        del said["timeline"]["flows"]["delays"]
+        for name in [name for name in said["timeline"]["series"] if name.startswith("latency ")]:
+            del said["timeline"]["series"][name]
         for flow in said["timeline"]["flows"]["counts"].values():
             del flow["longest_ns"], flow["since_ns"]
     told = [

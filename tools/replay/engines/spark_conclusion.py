@@ -123,5 +123,6 @@ def _shorten(timeline: Timeline, most: int) -> None:
     kept = {(it.session, it.node) for it in failed_first[:most]}
     timeline.sessions = [it for it in timeline.sessions if (it.session, it.node) in kept]
     timeline.starts = timeline.starts[:most]
-    busiest = sorted(timeline.unacked, key=lambda it: (-len(timeline.unacked[it]), it))
-    timeline.unacked = {it: timeline.unacked[it] for it in busiest[: most // 4]}
+    unacked = [name for name in timeline.series if name.startswith("unacked ")]
+    for name in sorted(unacked, key=lambda it: (-len(timeline.series[it]), it))[most // 4 :]:
+        del timeline.series[name]

@@ -255,17 +255,7 @@ def draw(
     start = min((min(some.buckets) for some in series.values()), default=0)
     timeline = Timeline(start << bits, 1 << bits)
     for name, some in series.items():
-        counts = {bucket - start: value for bucket, value in sorted(some.buckets.items())}
-        what, _, which = name.partition(" ")
-        if what == "unacked":
-            node, _, session = which.partition(" ")
-            timeline.unacked[(node, session)] = counts
-        elif what == "latency":
-            timeline.latency[int(which)] = counts
-        elif which:
-            getattr(timeline, what)[which] = counts
-        else:
-            setattr(timeline, what, counts)
+        timeline.series[name] = {bucket - start: value for bucket, value in sorted(some.buckets.items())}
     for it in openings:
         closed_ns = it.wall_ns + it.closed_ns - it.opened_ns if it.closed_ns else 0
         heard_ns = numbers.get(f"heard\t{it.node}\t{it.session}", 0)

@@ -374,19 +374,14 @@ class Timeline:
     Attributes:
         start_ns: wall time of the first bucket's begin.
         bucket_ns: width of a bucket.
-        committed: bucket -> messages committed at a destination.
-        resends: bucket -> packets that left again.
-        window: bucket -> the largest window that a session was opened with.
-        round_trip: bucket -> the longest time from a packet sent to its session ack, nanoseconds.
-        resend_wait: bucket -> the longest wait of a resend tier that ran out, nanoseconds.
-        ack_timeout: ``least`` or ``longest`` -> bucket -> that limit of the ack timeout of a session that opened,
-            nanoseconds; of several the longest.
-        acks: trigger -> bucket -> session acks that left.
-        tiers: tier -> bucket -> packets due to leave again.
-        causes: cause -> bucket -> packets that were not accepted because they had arrived before.
-        unacked: (node, session) -> bucket -> most unacknowledged packets seen in it.
+        series: name -> bucket -> what there was in it: ``committed`` messages at a destination; ``resends``, packets
+            that left again; the largest ``window`` that a session was opened with; the longest ``round_trip`` from a
+            packet sent to its session ack, and the longest ``resend_wait`` of a tier that ran out, nanoseconds;
+            ``ack_timeout least`` and ``longest``, the limits of sessions that opened, nanoseconds, of several the
+            longest; ``acks TRIGGER``, session acks that left; ``tiers TIER``, packets due to leave again; ``causes
+            CAUSE``, packets that were not accepted because they had arrived before; ``unacked NODE SESSION``, the most
+            unacknowledged packets; ``latency BUCKET`` (see ``series.latency_bucket``), messages.
         sessions: the life of each session.
-        latency: latency bucket (see ``series.latency_bucket``) -> bucket -> messages.
         names: node id -> name.
         links: (from, to) -> what -> how many; both are node ids.
         queues: (node's name, queue) -> what -> messages: ``handed PRIORITY`` and ``handed again PRIORITY``; ``expired``
@@ -413,18 +408,8 @@ class Timeline:
 
     start_ns: int = 0
     bucket_ns: int = 1
-    committed: dict[int, int] = field(default_factory=dict)
-    resends: dict[int, int] = field(default_factory=dict)
-    window: dict[int, int] = field(default_factory=dict)
-    round_trip: dict[int, int] = field(default_factory=dict)
-    resend_wait: dict[int, int] = field(default_factory=dict)
-    ack_timeout: dict[str, dict[int, int]] = field(default_factory=dict)
-    acks: dict[str, dict[int, int]] = field(default_factory=dict)
-    tiers: dict[str, dict[int, int]] = field(default_factory=dict)
-    causes: dict[str, dict[int, int]] = field(default_factory=dict)
-    unacked: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
+    series: dict[str, dict[int, int]] = field(default_factory=dict)
     sessions: list[SessionLine] = field(default_factory=list)
-    latency: dict[int, dict[int, int]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     links: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     queues: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
@@ -448,6 +433,14 @@ class Timeline:
         """The wall times of the first and of the last record."""
         begin_ns = min((start.begin_ns for start in self.starts), default=0)
         return begin_ns, max((start.end_ns for start in self.starts), default=0)
+
+    def parts(self, what: str) -> dict[str, dict[int, int]]:
+        """Return the series whose names begin with a word, by the rest of their names, in order."""
+        return {
+            name.partition(" ")[2]: values
+            for name, values in sorted(self.series.items())
+            if name.startswith(f"{what} ")
+        }
 
     def name(self, node: str) -> str:
         """Return a node's name, or the begin of its id."""

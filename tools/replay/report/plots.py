@@ -32,6 +32,8 @@ _FAR: Final = 4
 """How many times higher than all other lines one must be to be hidden at first."""
 _NS_PER_MS: Final = 1_000_000
 _NS_PER_S: Final = 1_000_000_000
+_HIGHEST: Final = ("window", "round_trip", "resend_wait", "ack_timeout", "unacked")
+"""How the names of series begin whose values do not add up: the highest of a bin counts."""
 _KINDS: Final = {IN_ORDER: "blue", RESTART: "teal", FAILED: "amber", OPEN: "grey"}
 """The ends of sessions and their colours. Red is for broken promises alone."""
 
@@ -98,36 +100,19 @@ def draw(
 
 def _coarse(timeline: Timeline) -> Timeline:
     """Return a timeline whose buckets are as wide as the plots want them, from its first value on."""
-    added = [timeline.committed, timeline.resends, *timeline.latency.values()]
-    added += [*timeline.acks.values(), *timeline.tiers.values(), *timeline.causes.values()]
-    highest = [timeline.window, timeline.round_trip, timeline.resend_wait]
-    highest += [*timeline.ack_timeout.values(), *timeline.unacked.values()]
-    there = [bucket for values in added + highest for bucket in values]
+    there = [bucket for values in timeline.series.values() for bucket in values]
     if not there:
         return timeline
     first, width = min(there), -(-(max(there) + 1 - min(there)) // BINS)
-
-    def fold(name: str, join: Callable[[int, int], int]) -> Any:
-        return _folded(getattr(timeline, name), lambda bucket: (bucket - first) // width, join)
-
-    return replace(
-        timeline,
-        start_ns=timeline.start_ns + first * timeline.bucket_ns,
-        bucket_ns=timeline.bucket_ns * width,
-        **{name: fold(name, add) for name in ("committed", "resends", "latency", "acks", "tiers", "causes")},
-        **{name: fold(name, max) for name in ("window", "round_trip", "resend_wait", "ack_timeout", "unacked")},
-    )
-
-
-def _folded(values: Mapping[Any, Any], bin_of: Callable[[int], int], join: Callable[[int, int], int]) -> Any:
-    """Return values by bucket, or such by a name, by bin."""
-    if any(isinstance(value, Mapping) for value in values.values()):
-        return {name: _folded(parts, bin_of, join) for name, parts in values.items()}
-    folded: dict[int, int] = {}
-    for bucket, value in values.items():
-        at = bin_of(bucket)
-        folded[at] = join(folded[at], value) if at in folded else value
-    return folded
+    series: dict[str, dict[int, int]] = {}
+    for name, values in timeline.series.items():
+        folded = series[name] = dict[int, int]()
+        join: Callable[[int, int], int] = max if name.partition(" ")[0] in _HIGHEST else add
+        for bucket, value in values.items():
+            at = (bucket - first) // width
+            folded[at] = join(folded[at], value) if at in folded else value
+    start_ns = timeline.start_ns + first * timeline.bucket_ns
+    return replace(timeline, start_ns=start_ns, bucket_ns=timeline.bucket_ns * width, series=series)
 
 
 def _joined(timeline: Timeline, outages: Iterable[Outage]) -> list[list[Any]]:
@@ -198,7 +183,10 @@ _COLOURS: Final = ("blue", "amber", "green", "violet", "teal", "grey") * 4
 
 
 def _throughput(timeline: Timeline) -> Plot:
-    rates = {bucket: _brief(count * 1e9 / timeline.bucket_ns) for bucket, count in timeline.committed.items()}
+    rates = {
+        bucket: _brief(count * 1e9 / timeline.bucket_ns)
+        for bucket, count in timeline.series.get("committed", {}).items()
+    }
     note = "Messages on disk at their destination. Flat is healthy, a hole is a stall: look at the same time below."
     series = [_line(timeline, "delivered", "blue", rates, 0)] if rates else []
     return Plot("throughput", "Throughput", "lines", "messages/s", note, series, steps=True)
@@ -215,16 +203,16 @@ def _delays(timeline: Timeline) -> Plot:
 
 
 def _round_trips(timeline: Timeline) -> Plot:
-    lines: tuple[tuple[str, Mapping[int, int], str], ...] = (
-        ("round trip, longest", timeline.round_trip, "blue"),
-        ("resend wait in force", timeline.resend_wait, "amber"),
-        ("ack timeout, least", timeline.ack_timeout.get("least", {}), "teal"),
-        ("ack timeout, longest", timeline.ack_timeout.get("longest", {}), "grey"),
+    lines = (
+        ("round trip, longest", "round_trip", "blue"),
+        ("resend wait in force", "resend_wait", "amber"),
+        ("ack timeout, least", "ack_timeout least", "teal"),
+        ("ack timeout, longest", "ack_timeout longest", "grey"),
     )
     series = [
         _line(timeline, name, colour, {at: _brief(value / _NS_PER_S) for at, value in values.items()})
-        for name, values, colour in lines
-        if values
+        for name, what, colour in lines
+        if (values := timeline.series.get(what))
     ]
     note = (
         "The longest time from a packet sent once to its session ack, the wait of the ack included. The wait in force"
@@ -236,7 +224,8 @@ def _round_trips(timeline: Timeline) -> Plot:
 def _in_flight(timeline: Timeline) -> Plot:
     peers = {(line.node, line.session): line.peer for line in timeline.sessions}
     links: defaultdict[tuple[str, str], dict[int, int]] = defaultdict(dict)
-    for (node, session), counts in timeline.unacked.items():
+    for end, counts in timeline.parts("unacked").items():
+        node, _, session = end.partition(" ")
         link = links[(node, peers.get((node, session), ""))]
         for bucket, count in counts.items():
             link[bucket] = max(link.get(bucket, 0), count)
@@ -246,8 +235,8 @@ def _in_flight(timeline: Timeline) -> Plot:
         name = f"{timeline.name(node)} to {timeline.name(peer) or 'not known'}"
         points = [[_at(timeline, bucket), count] for bucket, count in sorted(counts.items())]
         series.append({"name": name, "colour": colour, "points": points})
-    if series and timeline.window:
-        window = max(timeline.window.values())
+    if series and (windows := timeline.series.get("window")):
+        window = max(windows.values())
         buckets = [bucket for counts in links.values() for bucket in counts]
         most = max(count for counts in links.values() for count in counts.values())
         points = [[_at(timeline, bucket), window] for bucket in (min(buckets), max(buckets))]
@@ -289,25 +278,26 @@ def _sessions(timeline: Timeline, sessions: list[Session]) -> Plot:
 
 
 def _bar_plots(timeline: Timeline) -> Iterator[Plot]:
+    resends, tiers = timeline.series.get("resends", {}), timeline.parts("tiers")
     told: tuple[tuple[str, str, str, str, dict[str, dict[int, int]]], ...] = (
-        ("acks", "Session acks by trigger", "acks", "Why each ack left.", dict(sorted(timeline.acks.items()))),
+        ("acks", "Session acks by trigger", "acks", "Why each ack left.", timeline.parts("acks")),
         (
             "resends", "Resends", "packets",
             "Packets that left again, in the same session or a later one. Their sum is the verdict's number.",
-            {"resends": timeline.resends} if any(timeline.resends.values()) else {},
+            {"resends": resends} if any(resends.values()) else {},
         ),
         (
             "tiers", "Packets due again by tier", "packets",
             ("Why packets were due again: a session missed their acks, or a tier of their stream ran out. The sums are"
             " not those of the resends: a packet that is due may be acknowledged before it leaves, or leave when a new"
             " session opens, with no tier."),
-            {tier: timeline.tiers[tier] for tier in TIERS if tier in timeline.tiers},
+            {tier: tiers[tier] for tier in TIERS if tier in tiers},
         ),
         (
             "duplicates", "Duplicates by cause", "packets",
             ("Known to the session, or to the stream: as a duplicate, or of a sequence that was over (stale), which the"
             " verdict does not count. Duplicates without resends are copies made by the network."),
-            dict(sorted(timeline.causes.items())),
+            timeline.parts("causes"),
         ),
     )  # fmt: skip
     for name, title, unit, note, parts in told:

@@ -147,13 +147,13 @@ def ways_of(timeline: Timeline, stream: tuple[str, int]) -> list[list[str]]:
 
 def latency_totals(timeline: Timeline) -> dict[int, int]:
     """Return latency bucket -> messages, over the whole time."""
-    return {bucket: sum(counts.values()) for bucket, counts in sorted(timeline.latency.items())}
+    return {int(bucket): sum(counts.values()) for bucket, counts in timeline.parts("latency").items()}
 
 
 def percentiles_over_time(timeline: Timeline, share: float) -> dict[int, float]:
     """Return bucket of time -> the latency that this share of its messages did not exceed, milliseconds."""
     by_time: dict[int, dict[int, int]] = {}
-    for latency, counts in timeline.latency.items():
+    for latency, counts in timeline.parts("latency").items():
         for bucket, count in counts.items():
-            by_time.setdefault(bucket, {})[latency] = count
+            by_time.setdefault(bucket, {})[int(latency)] = count
     return {bucket: percentile_ms(counts, share) for bucket, counts in sorted(by_time.items())}

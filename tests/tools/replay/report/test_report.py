@@ -214,13 +214,10 @@ def test_the_largest_page_is_small_enough(tmp_path: Path) -> None:
     ids = [f"{at:032x}" for at in range(60)]
     full = dict.fromkeys(range(512), 12345)
     timeline = Timeline(start_ns=SECOND, bucket_ns=SECOND, names={it: f"plant-{int(it, 16):03}" for it in ids})
-    timeline.committed, timeline.resends, timeline.round_trip, timeline.resend_wait = full, full, full, full
-    timeline.ack_timeout = {"least": full, "longest": full}
-    timeline.acks = {f"trigger-{at}": full for at in range(9)}
-    timeline.tiers = dict.fromkeys(TIERS, full)
-    timeline.causes = {f"cause-{at}": full for at in range(3)}
-    timeline.latency = dict.fromkeys(range(40), full)
-    timeline.unacked = {(it, it): full for it in ids}
+    series = ["committed", "resends", "round_trip", "resend_wait", "ack_timeout least", "ack_timeout longest"]
+    series += [*(f"acks trigger-{at}" for at in range(9)), *(f"tiers {tier}" for tier in TIERS)]
+    series += [*(f"causes cause-{at}" for at in range(3)), *(f"latency {at}" for at in range(40))]
+    timeline.series = dict.fromkeys([*series, *(f"unacked {it} {it}" for it in ids)], full)
     timeline.sessions = [
         SessionLine(it, f"{it}-{at}", at * SECOND, (at + 1) * SECOND, "ack-timeout", ids[0])
         for it in ids
@@ -323,7 +320,7 @@ def test_a_violation_leads_to_its_place(tmp_path: Path) -> None:
         "lost", ALPHA, number=3, last=5, wall_ns=3 * SECOND // 2, file="a.jsonl", line=7, evidence="gone"
     )
     verdict = Verdict(findings=[placed, Violation("window")], violations={"lost": 1, "window": 1})
-    timeline = Timeline(start_ns=SECOND, bucket_ns=SECOND, names={ALPHA: "alpha"}, committed={0: 1})
+    timeline = Timeline(start_ns=SECOND, bucket_ns=SECOND, names={ALPHA: "alpha"}, series={"committed": {0: 1}})
     text = page_of(tmp_path, verdict, timeline)
     assert '<tr id="v-1">' in text
     assert '<a href="#at-v-1">00:00:01.500</a>' in text
@@ -419,7 +416,7 @@ def test_hovering_tells_of_a_time_and_zooming_goes_for_all_plots(browser: Page, 
 @pytest.mark.slow
 def test_the_time_of_a_violation_leads_to_its_place_in_the_plots(browser: Page, tmp_path: Path) -> None:
     verdict = Verdict(findings=[Violation("lost", ALPHA, wall_ns=50 * SECOND)], violations={"lost": 1})
-    timeline = Timeline(start_ns=SECOND, bucket_ns=SECOND, committed={0: 1, 98: 1})
+    timeline = Timeline(start_ns=SECOND, bucket_ns=SECOND, series={"committed": {0: 1, 98: 1}})
     page_of(tmp_path, verdict, timeline)
     browser.show(tmp_path / "page.html", width=420)
     browser.run("document.querySelector('a[href=\"#at-v-1\"]').click()")
@@ -471,18 +468,18 @@ def plot_of(name: str, timeline: Timeline) -> dict[str, Any]:
     return dict(found)
 
 
-def buckets(**series: Any) -> Timeline:
-    return Timeline(start_ns=SECOND, bucket_ns=SECOND, names={"a": "alpha", "b": "beta"}, **series)
+def buckets(series: dict[str, dict[int, int]], **more: Any) -> Timeline:
+    return Timeline(start_ns=SECOND, bucket_ns=SECOND, names={"a": "alpha", "b": "beta"}, series=series, **more)
 
 
 def test_what_would_be_empty_is_left_out() -> None:
     assert drawn(Timeline()) == {"plots": [], "outages": [], "gaps": [], "marks": [], "begin": 0, "end": 0}
-    assert [plot["name"] for plot in drawn(buckets(resends={3: 0}, acks={"gap": {1: 2}}))["plots"]] == ["acks"]
+    assert [plot["name"] for plot in drawn(buckets({"resends": {3: 0}, "acks gap": {1: 2}}))["plots"]] == ["acks"]
 
 
 def test_bins_are_as_wide_as_the_time_of_the_data_asks_for() -> None:
     """From the first value on; counts of one bin are added, of what is the longest the longest is taken."""
-    long = buckets(committed={4: 10, 5: 5, 4 + 10 * BINS - 1: 20}, round_trip={4: 5_000_000, 5: 7_000_000})
+    long = buckets({"committed": {4: 10, 5: 5, 4 + 10 * BINS - 1: 20}, "round_trip": {4: 5_000_000, 5: 7_000_000}})
     (line,) = plot_of("throughput", long)["series"]
     assert line["points"][0] == [5000, 1.5]
     assert line["points"][1] == [15_000, 0]
@@ -492,7 +489,7 @@ def test_bins_are_as_wide_as_the_time_of_the_data_asks_for() -> None:
 
 def test_the_axis_goes_from_the_first_value_to_the_last() -> None:
     """And no further, or a part of it would be empty; a violation is on it."""
-    timeline = buckets(acks={"gap": {2: 1, 7: 1}})
+    timeline = buckets({"acks gap": {2: 1, 7: 1}})
     assert [drawn(timeline)[name] for name in ("begin", "end")] == [3000, 8000]
     assert drawn(timeline, [("v-1", 9 * SECOND)])["end"] == 9000
 
@@ -500,18 +497,19 @@ def test_the_axis_goes_from_the_first_value_to_the_last() -> None:
 def test_packets_in_flight_are_those_of_links_by_name() -> None:
     """The sessions of a link are one line; the window is one, too, which is hidden if it is far above."""
     sessions = [SessionLine("a", name, SECOND, 0, "", "b") for name in ("s1", "s2")]
-    timeline = buckets(unacked={("a", "s1"): {0: 3}, ("a", "s2"): {0: 2, 1: 4}}, window={0: 16}, sessions=sessions)
+    series = {"unacked a s1": {0: 3}, "unacked a s2": {0: 2, 1: 4}, "window": {0: 16}}
+    timeline = buckets(series, sessions=sessions)
     line, window = plot_of("in-flight", timeline)["series"]
     assert (line["name"], line["points"]) == ("alpha to beta", [[1000, 3], [2000, 4]])
     assert (window["points"], window["hidden"]) == ([[1000, 16], [2000, 16]], False)
-    timeline.window = {0: 17}
+    timeline.series["window"] = {0: 17}
     assert plot_of("in-flight", timeline)["series"][1]["hidden"]
 
 
 def test_no_more_lines_than_can_be_told_apart() -> None:
     """Those of the busiest links; the note says how many others there are."""
-    many = {(f"n{at:02}", "s"): {0: at + 1} for at in range(LINES_MAX + 2)}
-    plot = plot_of("in-flight", buckets(unacked=many))
+    many = {f"unacked n{at:02} s": {0: at + 1} for at in range(LINES_MAX + 2)}
+    plot = plot_of("in-flight", buckets(many))
     assert len(plot["series"]) == LINES_MAX
     assert "The 2 quietest links are left out." in plot["note"]
 
@@ -520,7 +518,7 @@ def test_only_violations_are_red() -> None:
     """A session that failed is amber, one that a restart ended is teal, and its ends say so."""
     ends = [("s1", "ack-timeout"), ("s2", "drained"), ("s3", "")]
     sessions = [SessionLine("a", name, SECOND, 2 * SECOND if why else 0, why, "b") for name, why in ends]
-    plot = plot_of("sessions", buckets(sessions=sessions, starts=[StartLine("a", 1, 0, 3 * SECOND, True, 9)]))
+    plot = plot_of("sessions", buckets({}, sessions=sessions, starts=[StartLine("a", 1, 0, 3 * SECOND, True, 9)]))
     assert plot["rows"] == ["alpha and beta"]
     assert [(it["name"], it["colour"], it["points"][0][2]) for it in plot["series"]] == [
         (f"{end}: 1", colour, f"alpha and beta, session {number}: {end}{why}")
@@ -528,14 +526,15 @@ def test_only_violations_are_red() -> None:
             ("in order", "blue", 2, " (drained)"), ("failed", "amber", 1, " (ack-timeout)"), ("open", "grey", 3, ""),
         )
     ]  # fmt: skip
-    full = buckets(sessions=sessions, committed={0: 1}, acks={"gap": {0: 1}}, resends={0: 1}, latency={3: {0: 1}})
+    series = {name: {0: 1} for name in ("committed", "acks gap", "resends", "latency 3")}
+    full = buckets(series, sessions=sessions)
     assert "red" not in {it["colour"] for plot in drawn(full)["plots"] for it in plot["series"]}
 
 
 def test_pairs_of_nodes_with_failures_have_rows_first() -> None:
     lines = [SessionLine(f"n{at:02}", f"s{at}", SECOND, 2 * SECOND, "idle", "z") for at in range(PAIRS_MAX + 5)]
     lines[-1].reason = "path-lost"
-    plot = plot_of("sessions", buckets(sessions=lines))
+    plot = plot_of("sessions", buckets({}, sessions=lines))
     assert (len(plot["rows"]), plot["rows"][-1]) == (PAIRS_MAX, f"n{PAIRS_MAX + 4:02} and z")
     assert "are left out" in plot["note"]
 
@@ -550,15 +549,16 @@ def test_pairs_of_nodes_with_failures_have_rows_first() -> None:
         ("throughput", {"committed": {0: 10, 99: 20}},
          {"": [[1000, 10], [2000, 0], [99_000, 0], [100_000, 20], [101_000, 0]]}),
         # Bars say their sums, and have all buckets, as one stands on the other and all are as wide.
-        ("acks", {"acks": {"gap": {0: 2}, "delay": {4: 1_000}}},
+        ("acks", {"acks gap": {0: 2}, "acks delay": {4: 1_000}},
          {"delay: 1,000": [[1000, 0], [2000, 0], [3000, 0], [4000, 0], [5000, 1000]],
           "gap: 2": [[1000, 2], [2000, 0], [3000, 0], [4000, 0], [5000, 0]]}),
-        ("histogram", {"latency": {0: {0: 5}, 2: {1: 7}}}, {"": [[1000, 1334, 5], [1334, 1778, 0], [1778, 2371, 7]]}),
+        ("histogram", {"latency 0": {0: 5}, "latency 2": {1: 7}},
+         {"": [[1000, 1334, 5], [1334, 1778, 0], [1778, 2371, 7]]}),
     ],
     ids=["a gap is a gap", "no throughput is zero", "bars stand on each other", "a histogram is whole"],
 )  # fmt: skip
 def test_the_points_of_a_plot(name: str, series: Any, lines: dict[str, list[list[float]]]) -> None:
-    found = plot_of(name, buckets(**series))["series"]
+    found = plot_of(name, buckets(series))["series"]
     assert [it["points"] for it in found] == [*lines.values()]
     assert "" in lines or [it["name"] for it in found] == [*lines]
 

@@ -79,7 +79,7 @@ def test_percentiles_are_ends_of_buckets() -> None:
 
 
 def test_percentiles_go_over_time() -> None:
-    timeline = Timeline(latency={23: {0: 1, 5: 1}, 31: {5: 9}})
+    timeline = Timeline(series={"latency 23": {0: 1, 5: 1}, "latency 31": {5: 9}})
     assert percentiles_over_time(timeline, 0.5) == {0: 1, 5: 10}
     assert latency_totals(timeline) == {23: 2, 31: 9}
 
