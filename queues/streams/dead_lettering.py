@@ -75,21 +75,17 @@ class DeadMessage:
 
         An earlier process of this node may have sent what it had queued: there is no record of that.
         """
-        sends = max(entry.sends for entry in self.entries)
-        rejected = self.entries[0].state is StreamPacketState.REJECTED
+        first, sends = self.entries[0], max(entry.sends for entry in self.entries)
+        is_recovered, rejected = first.first_ticket < self.outgoing.recovered, first.state is StreamPacketState.REJECTED
         # The destination's disk does not say what an earlier process there accepted of an express stream.
         definite = rejected and (self.outgoing.durable or sends == 1)
         return {
             "dead_reason": self.reason,
             "dead_destination": self.outgoing.destination,
             "dead_attempts": sends,
-            "dead_maybe_delivered": (sends > 0 or self._is_recovered) and not definite,
+            "dead_maybe_delivered": (sends > 0 or is_recovered) and not definite,
             **({DEAD_SEALED: True} if self.outgoing.sealed else {}),
         }
-
-    @property
-    def _is_recovered(self) -> bool:
-        return self.entries[0].first_ticket < self.outgoing.recovered
 
 
 @dataclass(eq=False, repr=False)

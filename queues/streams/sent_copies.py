@@ -29,10 +29,6 @@ KeepSent = Callable[[QueuedPacket, int, str], None]
 """Copies messages of a packet, given as bits, with the next commit; and where they were sent."""
 
 
-def _keep_nothing(_packet: QueuedPacket, _bits: int, _sent_to: str) -> None:
-    """For a node that has no journals yet."""
-
-
 @dataclass(slots=True)
 class _Missing:
     """The packets of one message, or the one packet of several, whose bodies are only on the disk."""
@@ -58,7 +54,7 @@ class SentCopies:
         self._node_id = node_id
         self.asking: dict[OutgoingStream, None] = {}
         self.waiting: deque[_Missing] = deque()
-        self.keep: KeepSent = _keep_nothing
+        self.keep: KeepSent = lambda *_: None
 
     def take(self, outgoing: OutgoingStream, entries: list[StreamPacket]) -> list[StreamPacket]:
         """Packets were freed, the parts of a large message together. Returns those that the next commit may delete."""

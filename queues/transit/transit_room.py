@@ -217,7 +217,7 @@ class TransitBodies:
 
     def count(self, entry: TransitPacket) -> None:
         """A packet that the disk has is in memory, too, or its body is from now on."""
-        size_bytes = _memory_of(entry)
+        size_bytes = PACKET_BYTES + (entry.size_bytes if entry.body is not None else 0)
         self.cached_bytes += size_bytes - entry.cached_bytes
         entry.cached_bytes = size_bytes
 
@@ -225,10 +225,6 @@ class TransitBodies:
         """Forget a packet that is not needed any more, or that the disk has."""
         self.cached_bytes -= entry.cached_bytes
         entry.cached_bytes, entry.body = 0, None
-
-
-def _memory_of(entry: TransitPacket) -> int:
-    return PACKET_BYTES + (entry.size_bytes if entry.body is not None else 0)
 
 
 class TransitNews:
