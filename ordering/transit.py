@@ -152,40 +152,29 @@ class TransitSequence(DepartingSequence[TransitPacket]):
         """The destination has everything up to a number."""
         del self._lacking[: bisect_right(self._lacking, number)]
 
-    def handle_duplicate(self, number: int, previous: int, *, ack_requested: bool) -> bool:
-        """A packet came again. Returns whether the packet here goes out again, with another ``previous``."""
-        entry = self.find(number)
-        assert entry is not None
+    def handle_duplicate(self, entry: TransitPacket, previous: int, *, ack_requested: bool) -> bool:
+        """A packet that is here, or only on the disk, came again. Returns whether it goes out again.
+
+        With a lower ``previous`` it has a place behind all others of its stream: its row on the disk cannot be changed.
+        """
         is_lower = self.ordered and previous < entry.previous
         if not is_lower and (entry.ack_requested or not ack_requested):
             return False
         entry.ack_requested = entry.ack_requested or ack_requested
         if is_lower:
-            entry.previous = previous
-        self._put_back(entry)
+            entry.previous, entry.place = previous, self._next_place
+            self._next_place += 1
+        if entry.number not in self.entries:
+            self.on_disk.remove(entry.number)
+            self.on_disk.add(entry)
+        elif self.ordered and entry.before < entry.number - 1:
+            _include(self._skips, entry.number)
         sent = is_lower and entry.state is _SENT
         if sent:
             # Behind a gap that is none any more, what has left makes no room for others.
             self.start.handle_resend(1)
             self._send_again([entry])
         return sent
-
-    def move_behind(self, number: int) -> TransitPacket:
-        """Give a packet a place behind all others of its stream."""
-        entry = self.find(number)
-        assert entry is not None
-        entry.place = self._next_place
-        self._next_place += 1
-        self._put_back(entry)
-        return entry
-
-    def _put_back(self, entry: TransitPacket) -> None:
-        """Keep what has changed of a packet."""
-        if entry.number not in self.entries:
-            self.on_disk.remove(entry.number)
-            self.on_disk.add(entry)
-        elif self.ordered and entry.before < entry.number - 1:
-            _include(self._skips, entry.number)
 
     def handle_stored(self, entries: list[TransitPacket]) -> None:
         """Packets are on the disk, or need not be: they may leave."""
@@ -202,16 +191,13 @@ class TransitSequence(DepartingSequence[TransitPacket]):
         Returns:
             Those of them that were put away; the others have left, are on their way, or were so in an earlier session.
         """
-        away = [it for it in entries if self._may_be_away(it)]
+        away = [it for it in entries if it.state in _AT_REST and not it.packet and not it.stored]
         for entry in away:
             self.on_disk.add(entry)
             entry.state = TRANSITIONS[entry.state][_FREED]  # for all who still have this object
             del self.entries[entry.number]
         self._sweep()
         return away
-
-    def _may_be_away(self, entry: TransitPacket) -> bool:
-        return entry.state in _AT_REST and not entry.packet and not entry.stored
 
     def bring_back(self, limit: int) -> list[TransitPacket]:
         """Bring the next packets back, until at least ``limit`` wait in memory or all are there. Returns them."""

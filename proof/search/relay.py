@@ -172,7 +172,9 @@ class World:
         """The relay gets a packet. A duplicate of what is on the disk is store-acked immediately."""
         taken = self.relay.judge(SEQUENCE, number)
         if taken is Taken.DUPLICATE:
-            self.relay.handle_duplicate(number, previous, ack_requested=False)
+            entry = self.relay.find(number)
+            assert entry is not None
+            self.relay.handle_duplicate(entry, previous, ack_requested=False)
             if number in self.disk and number not in self.deleted:
                 self.stored.add(number)
         elif taken is Taken.FRESH:

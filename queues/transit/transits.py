@@ -398,11 +398,10 @@ class Transits(DepartingStreams[TransitStream]):
         sequence, entry = stream.sequence, stream.sequence.find(header.number)
         assert entry is not None
         is_lower, spans = sequence.ordered and header.previous < entry.previous, stream.keys_of([entry])
-        again = sequence.handle_duplicate(header.number, header.previous, ack_requested=header.ack_requested)
+        again = sequence.handle_duplicate(entry, header.previous, ack_requested=header.ack_requested)
         if is_lower:
-            # A row cannot be changed: it moves to a place of its own, in one commit.
+            # It moves to another place in one commit.
             turn.commit.transit_deletes += spans
-            entry = sequence.move_behind(header.number)
             turn.commit.transit.append(stream.packet_row(entry, header.body))
             self.room.charge(stream)
             if entry.body is not None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.sure import sure
 from triack.base.delivery import DURABLE, Ack, Delivery
 from triack.ordering.departing import StreamPacketState
 from triack.ordering.transit import LACKING_MAX, ON_DISK, Taken, TransitPacket, TransitSequence
@@ -72,11 +73,11 @@ def test_the_smallest_previous_counts() -> None:
     Of unordered streams nothing is said: those that the origin has freed may be on another way.
     """
     sequence, unordered = passing(5, 6), passing(5, 6, delivery=Delivery.RECOVERABLE)
-    assert not sequence.handle_duplicate(6, 4, ack_requested=False)
+    assert not sequence.handle_duplicate(sure(sequence.find(6)), 4, ack_requested=False)
     assert sequence.previous_of(sequence.entries[6]) == 4
     assert send(sequence) == [5, 6]
-    assert not sequence.handle_duplicate(6, 5, ack_requested=True)
-    assert sequence.handle_duplicate(6, 3, ack_requested=False)
+    assert not sequence.handle_duplicate(sure(sequence.find(6)), 5, ack_requested=True)
+    assert sequence.handle_duplicate(sure(sequence.find(6)), 3, ack_requested=False)
     assert (send(sequence), sequence.previous_of(sequence.entries[6])) == ([6], 3)
     assert sequence.entries[6].ack_requested
     assert unordered.previous_of(unordered.entries[6]) == 0
@@ -139,7 +140,7 @@ def test_what_is_given_up_is_not_sent_and_not_freed() -> None:
 def test_how_far_everything_is_here() -> None:
     sequence = passing(4, 5, 7)
     assert sequence.here == 5
-    assert not sequence.handle_duplicate(7, 5, ack_requested=False)
+    assert not sequence.handle_duplicate(sure(sequence.find(7)), 5, ack_requested=False)
     assert sequence.here == 7
     sequence.add([packet(8)])
     assert sequence.here == 7
@@ -220,7 +221,7 @@ def test_a_packet_whose_gap_is_closed_goes_out_again_in_a_slow_start() -> None:
     sequence = passing(6)
     sequence.start.credit = 1
     assert send(sequence) == [6]
-    assert sequence.handle_duplicate(6, 3, ack_requested=False)
+    assert sequence.handle_duplicate(sure(sequence.find(6)), 3, ack_requested=False)
     assert send(sequence) == [6]
 
 
@@ -383,8 +384,8 @@ def test_what_only_the_disk_has_is_known() -> None:
     assert sequence.judge(1, 1_500) is Taken.DUPLICATE
     assert sequence.judge(1, 2_001) is Taken.FRESH
     assert not sequence.handle_held_back(1, 7)
-    assert not sequence.handle_duplicate(1_500, 1_490, ack_requested=True)
-    assert sequence.move_behind(1_500).place == 2_001
+    assert not sequence.handle_duplicate(sure(sequence.find(1_500)), 1_490, ack_requested=True)
+    assert sure(sequence.find(1_500)).place == 2_001
     back = sequence.bring_back(3_000)
     assert [entry.number for entry in back] == list(range(1, 2_001))
     assert [entry.place for entry in back] == [2_001 if at == 1_499 else place for at, place in enumerate(places)]
@@ -434,7 +435,7 @@ def test_how_far_everything_is_here_whatever_came_and_left(events: list[tuple[in
         elif event == 3 and entry is not None:
             sequence.put_away([entry])
         elif event == 4 and found is not None:
-            sequence.handle_duplicate(number, max(0, number - 1 - gap), ack_requested=False)
+            sequence.handle_duplicate(found, max(0, number - 1 - gap), ack_requested=False)
         elif event == 5 and entry is not None:
             sequence.remove([entry])
         elif event == 6:
