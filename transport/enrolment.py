@@ -165,8 +165,16 @@ class EnrolmentServer:
         self._invitations[invitation] = _MacKeys.of(invitation.secret)
 
     def withdraw(self, invitation: Invitation) -> None:
-        """End the invitation; does nothing if it has been used or has expired."""
-        self._close(invitation)
+        """End the invitation, and forget the clients that have begun with it and have not finished.
+
+        Does nothing if it has been used or has expired.
+        """
+        macs = self._invitations.pop(invitation, None)
+        if macs is not None:
+            self._closed.append(macs)
+        gone = [place for place, one in self._pending.items() if one.invitation == invitation and not one.proof]
+        for place in gone:
+            del self._pending[place]
 
     def open_invitations(self, now_ns: int) -> list[Invitation]:
         """The invitations that are neither used, withdrawn nor expired."""
@@ -259,7 +267,7 @@ class EnrolmentServer:
             raise
         pending.proof = datagram
         self._arrivals.append(Arrival(pending.invitation, enrolled, sender, header.connection_id))
-        self._close(pending.invitation)
+        self.withdraw(pending.invitation)
         return b""
 
     def _admit(self, key: bytes) -> None:
@@ -268,16 +276,7 @@ class EnrolmentServer:
 
     def _close_expired(self, now_ns: int) -> None:
         for invitation in [one for one in self._invitations if now_ns >= one.expires_at_ns]:
-            self._close(invitation)
-
-    def _close(self, invitation: Invitation) -> None:
-        """Forget it, and the clients that have begun with it and have not finished."""
-        macs = self._invitations.pop(invitation, None)
-        if macs is not None:
-            self._closed.append(macs)
-        gone = [place for place, one in self._pending.items() if one.invitation == invitation and not one.proof]
-        for place in gone:
-            del self._pending[place]
+            self.withdraw(invitation)
 
 
 class ClientState(Enum):
