@@ -1,7 +1,7 @@
 """Checks that all settings share: they refuse an invalid number where it is given, by name."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from math import isfinite
 from typing import Any, get_args, get_origin
@@ -65,10 +65,8 @@ def check_kind(what: str, value: object, wanted: Any) -> None:
         raise UsageError(f"{what} must be {'an' if names[0].lower() in 'aeiou' else 'a'} {names}, not {value!r}")
 
 
-@cache
-def _fields(kind: type[Any]) -> tuple[Field[Any], ...]:
-    """The fields of a class, looked up once: a policy that comes with each handshake is checked too."""
-    return fields(kind)
+_fields = cache(fields)
+"""The fields of a class, looked up once: a policy that comes with each handshake is checked too."""
 
 
 def check_most(queue: str, most: object) -> None:

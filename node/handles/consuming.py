@@ -175,12 +175,9 @@ class Consuming:
     def stop(self) -> None:
         """Take no more messages; ``run`` returns when the calls that run have ended."""
         self._stopping.set()
-        self._wake()
+        self._changed.set()
         if self._drawing is not None:
             self._drawing.cancel()
-
-    def _wake(self) -> None:
-        self._changed.set()
 
     async def run(self) -> None:
         """Call the handler until ``stop``, the end of the node, or a cancellation; then let running calls end.
@@ -283,7 +280,7 @@ class Consuming:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._error = self._error or error
             self.stop()
-        self._wake()
+        self._changed.set()
 
     async def _work(self, key: Hashable, lane: deque[_Unit], reader: Any) -> None:
         """Handle the messages of one key, until none is left."""
@@ -353,7 +350,7 @@ class Consuming:
             await lane.popleft().give_back(failed=True, dead=True)
             return
         self._held[key] = why
-        self._wake()
+        self._changed.set()
         await self._tell(reader)
         failed = what_then is OnError.RETRY
         if self._keeps_order:
@@ -379,7 +376,7 @@ class Consuming:
             await _give_back_all(lane)
         finally:
             self._pauses -= 1
-            self._wake()
+            self._changed.set()
 
     def _verdict_on(self, error: BaseException) -> OnError:
         for kind in type(error).__mro__:
@@ -412,7 +409,7 @@ class Consuming:
                 self._told = ""  # it is said again with the next failure
 
     async def _finish(self) -> None:
-        self._wake()
+        self._changed.set()
         if not self._tasks:
             return
         late: set[asyncio.Task[None]] = set()

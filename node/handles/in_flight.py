@@ -120,7 +120,7 @@ class Held:
         """
         in_flight = self._in_flight
         if running_loop() is not in_flight.home:
-            in_flight.check_home()
+            check_home(f"a message of queue {in_flight.queue}", in_flight.home)
         if self.let_go(lease):
             if way is None:
                 in_flight.acknowledge([(lease.packet, 1 << lease.index)])
@@ -153,7 +153,6 @@ class InFlight:
         timeout_ns: int = 0,
     ) -> None:
         self.queue = mailbox.name
-        self._whose = f"a message of queue {mailbox.name}"
         self.name_of = port.name_of
         self.read_part = partial(read_part, port)
         self._port = port
@@ -183,10 +182,6 @@ class InFlight:
         if owner is not None:
             owner.note_late(lease)
         return owner is not None
-
-    def check_home(self) -> None:
-        """Raise UsageError in another event loop than the reader's."""
-        check_home(self._whose, self.home)
 
     def hold(self, run: Run) -> Held:
         """Draw one by one from this run from now on, until a list is drawn."""

@@ -74,7 +74,8 @@ class Events(Reader[NodeEvent]):
 
     def close(self) -> None:
         """Gather no more; unread events can still be read. A second call does nothing."""
-        self._end()
+        self._has_ended = True
+        self._arrived.set()
 
     def _put(self, event: NodeEvent) -> None:
         if self._has_ended:
@@ -83,10 +84,6 @@ class Events(Reader[NodeEvent]):
             self._waiting.popleft()
             self.missed += 1
         self._waiting.append(event)
-        self._arrived.set()
-
-    def _end(self) -> None:
-        self._has_ended = True
         self._arrived.set()
 
 
@@ -112,4 +109,4 @@ class EventFeed:
         """Nothing happens any more."""
         self._ended = True
         for reader in list(self._readers):
-            reader._end()  # noqa: SLF001 - its other half
+            reader.close()
