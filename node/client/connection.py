@@ -8,6 +8,7 @@ from triack.base import errors
 from triack.base.errors import ConnectionLost, HandOverEnded, ProtocolError, TriackError
 from triack.base.reasons import DropReason
 from triack.node.control.control_frames import CALLS_MAX, Header, Link, check_sayable, greet
+from triack.node.shell.event_loop import end_tasks
 
 TAKEN_BACK_MAX = 4_096
 """Messages that were taken back, and that the program has not settled since: it may have dropped them."""
@@ -55,8 +56,7 @@ class Connection:
     async def close(self, error: TriackError | None = None) -> None:
         """End it. Calls that are still under way raise the error. A second call does nothing."""
         self._error = self._error or error
-        self._hearing.cancel()
-        await asyncio.gather(self._hearing, return_exceptions=True)
+        await end_tasks([self._hearing])
         self._fail(self._error)  # it may have had no turn yet
         await self._link.close()
 

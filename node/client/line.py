@@ -19,6 +19,7 @@ from triack.base.transitions import next_state
 from triack.node.client.connection import Connection
 from triack.node.control.control_frames import Link
 from triack.node.files import operator_log
+from triack.node.shell.event_loop import end_tasks
 
 FIRST_PAUSE_S = 0.02
 """After the first look for the next process: one that a supervisor restarts immediately is there after a few."""
@@ -157,8 +158,7 @@ class Line:
         if was_open and self.connection is not None:
             await self.connection.say_goodbye(closed, goodbye_s)
         if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
+            await end_tasks([self._running])
         if self.connection is not None:
             await self.connection.close(closed)
 

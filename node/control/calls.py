@@ -37,6 +37,7 @@ from triack.node.control.verb_table import Verb, check_call
 from triack.node.files import operator_log
 from triack.node.handles.derived import settled
 from triack.node.handles.verbs import Verbs
+from triack.node.shell.event_loop import end_tasks
 
 STEPS_MAX = 131_072
 """Sends and receives of one transaction. If each send has another destination, the answer to the commit has some 45
@@ -89,11 +90,11 @@ class Calls:
                     return
                 await self._take(header, body)
         except ConnectionError:
-            await self._stop_tasks()
+            await end_tasks(self._tasks.values())
             self._kept.handle_death()
             raise
         finally:
-            await self._stop_tasks()
+            await end_tasks(self._tasks.values())
             self._kept.end()
 
     async def _take(self, header: Header, body: bytes) -> None:
@@ -267,12 +268,6 @@ class Calls:
         if before is not None and callee.last_step != before:
             self._kept.note_step(header["n"], callee)
         return verb.result.describe(given, self._kept.keep)
-
-    async def _stop_tasks(self) -> None:
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _given_by(fields: dict[str, Any]) -> Given | None:

@@ -24,6 +24,7 @@ from triack.node.files import operator_log
 from triack.node.files.notes import folder_of
 from triack.node.files.ownership import trusted_users
 from triack.node.handles.verbs import Verbs
+from triack.node.shell.event_loop import end_tasks
 
 HELLO_S = 10.0
 """How long a process may take to send its ``hello``: ours do it immediately, and others would occupy a connection."""
@@ -81,8 +82,7 @@ class ControlServer:
     async def close(self) -> None:
         """Retract the socket, and end every conversation."""
         if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.gather(self._watch, return_exceptions=True)
+            await end_tasks([self._watch])
         await self._close()
 
     async def _watch_over(self) -> None:
@@ -120,10 +120,7 @@ class ControlServer:
             self._served = None
         if self._server is not None:
             self._server.close()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

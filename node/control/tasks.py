@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+from triack.node.shell.event_loop import end_tasks
+
 
 async def first_of(*works: Coroutine[Any, Any, object]) -> None:
     """Run all until the first ends, and cancel the others. Raises the first one's error."""
@@ -11,8 +13,6 @@ async def first_of(*works: Coroutine[Any, Any, object]) -> None:
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
     for task in done:
         task.result()

@@ -30,7 +30,7 @@ from triack.base.units import MS, SECOND
 from triack.node.files import operator_log
 from triack.node.handles.message import Message, Messages, as_messages
 from triack.node.handles.transaction import DONE
-from triack.node.shell.event_loop import begin, is_cancelled
+from triack.node.shell.event_loop import begin, end_tasks, is_cancelled
 from triack.node.shell.holding import WORKING, Working
 from triack.queues.mailboxes.redelivery import wait_ms
 from triack.queues.node_settings import Redelivery
@@ -421,9 +421,7 @@ class Consuming:
             late = set(self._tasks)  # a second cancellation gives them no more time
             raise
         finally:
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+            await end_tasks(late)
 
 
 async def _give_back_all(lane: deque[_Unit]) -> None:

@@ -24,6 +24,7 @@ from triack.base.units import MS
 from triack.node.files import operator_log
 from triack.node.shell.alarm import Alarm
 from triack.node.shell.enrolling import Enrolling
+from triack.node.shell.event_loop import end_tasks
 from triack.node.shell.link_events import EventFeed
 from triack.node.shell.operator_news import OperatorNews
 from triack.node.shell.platform import Log, Platform
@@ -521,9 +522,7 @@ class Driver:
         self._end_progress()
         for endpoint in self._endpoints.values():
             await endpoint.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         while self._waiting is not None:  # the last turn ends by itself, as nothing finds room any more
             await asyncio.wait([self._waiting])
         self._alarm.end()

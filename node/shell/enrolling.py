@@ -22,7 +22,7 @@ from triack.node.files import operator_log
 from triack.node.files.access import Access, Secured
 from triack.node.files.keys import KeyKind, encode_key
 from triack.node.files.trust import TrustFile
-from triack.node.shell.event_loop import settle
+from triack.node.shell.event_loop import end_tasks, settle
 from triack.node.shell.platform import PLATFORM, Platform
 from triack.transport.address import Address
 from triack.transport.endpoint import Endpoint
@@ -338,8 +338,7 @@ async def enrol_at_rest(
     try:
         return await enrolling.call(code, url, name, may_send, timeout)
     finally:
-        receiving.cancel()
-        await asyncio.gather(receiving, return_exceptions=True)
+        await end_tasks([receiving])
         await endpoint.close()
 
 

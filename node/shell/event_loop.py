@@ -9,7 +9,7 @@ cancelled the handler. That is an error like any other: ``is_cancelled`` tells t
 
 import asyncio
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -27,6 +27,14 @@ def begin(work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
     _RUNNING.add(task)
     task.add_done_callback(_RUNNING.discard)
     return task
+
+
+async def end_tasks(tasks: Iterable["asyncio.Task[Any]"]) -> None:
+    """Cancel tasks, and wait until they have ended, however they do."""
+    ending = list(tasks)
+    for task in ending:
+        task.cancel()
+    await asyncio.gather(*ending, return_exceptions=True)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

@@ -8,7 +8,7 @@ from contextvars import copy_context
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from triack.base.errors import NodeClosed, UsageError
-from triack.node.shell.event_loop import new_event_loop, running_loop
+from triack.node.shell.event_loop import end_tasks, new_event_loop, running_loop
 
 T = TypeVar("T")
 
@@ -86,7 +86,8 @@ class LoopThread:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
-        self._loop.run_until_complete(_cancel_all(self._loop))
+        # Tasks that an interrupted caller has left release their files, and tasks that wait end.
+        self._loop.run_until_complete(end_tasks(asyncio.all_tasks(self._loop)))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
@@ -198,11 +199,3 @@ class OverLoopUntilExit(OverLoop[C]):
 
     def __exit__(self, kind: type[BaseException] | None, *how: object) -> None:
         self._loop.wait(self._inner.__aexit__(kind, *how))
-
-
-async def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
-    """End tasks that an interrupted caller has left, so that they release their files, and tasks that wait."""
-    tasks = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
