@@ -20,7 +20,7 @@ from triack.tools.commands.common import FloatRange, console_on
 from triack.tools.commands.watching import until_interrupt, working
 from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.engines.follow import follow
-from triack.tools.replay.log.schema import IF_ANY, Timeline, Verdict, Violation, bridge_account, reader_account
+from triack.tools.replay.log.schema import IF_ANY, NUMBERS, Timeline, Verdict, Violation, bridge_account, reader_account
 from triack.tools.replay.run import ENGINES, replay, write_page
 
 if TYPE_CHECKING:
@@ -33,14 +33,11 @@ _EXIT_UNREAD: Final = 2
 """Something cannot be read, or there is no verdict at all. Click takes the same number for a command line that it does
 not understand. No failure of the replay itself ends with 1, which says that a promise was broken."""
 _FINDINGS_SHOWN: Final = 10
+_OF_PACKETS: Final = ("duplicates_on_wire", "resends", "sessions_closed")
 _READERS_SHOWN: Final = 20
 """At most this many, so that the numbers above them stay on a small terminal."""
 _UNREAD_SHOWN: Final = 10
 """At most this many, for the same reason."""
-_NUMBERS: Final = (
-    "sent", "delivered", "pending", "dead_sum", "purged", "dead_delivered", "unkept", "lost", "unqueued",
-    "duplicates_delivered", "out_of_order", "duplicates_on_wire", "resends", "sessions_closed",
-)  # fmt: skip
 
 
 @click.command("replay")
@@ -139,7 +136,7 @@ def show(verdict: Verdict, console: Console) -> None:
     numbers = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     numbers.add_column(justify="left")
     numbers.add_column(justify="right")
-    for name in _NUMBERS:
+    for name in (*NUMBERS, *_OF_PACKETS):
         value = getattr(verdict, name)
         if value or name not in IF_ANY:
             numbers.add_row(name.replace("_sum", "").replace("_", " "), f"{value:,}")

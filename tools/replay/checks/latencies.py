@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 
 from triack.tools.replay.checks.findings import Output, Record
 from triack.tools.replay.log.ranges import RangeSet
-from triack.tools.replay.log.series import delay_bucket, latency_bucket
+from triack.tools.replay.log.series import DELAY_BUCKETS_PER_DECADE, latency_bucket
 
 Commit = tuple[int, int, int, int, int]
 
@@ -18,7 +18,7 @@ class Latencies:
     its last packet was queued in; what was committed as a whole is forgotten.
 
     Attributes:
-        delays: narrow bucket (see ``series.delay_bucket``) -> messages that took so long.
+        delays: narrow bucket (see ``series.latency_bucket``) -> messages that took so long.
         longest_ns: the time that the slowest of them took.
     """
 
@@ -80,7 +80,7 @@ class Latencies:
         if wall_ns >= queued_ns:
             taken_ns = wall_ns - queued_ns
             out.chart(f"latency {latency_bucket(taken_ns)}", wall_ns, messages)
-            bucket = delay_bucket(taken_ns)
+            bucket = latency_bucket(taken_ns, DELAY_BUCKETS_PER_DECADE)
             self.delays[bucket] = self.delays.get(bucket, 0) + messages
             self.longest_ns = max(self.longest_ns, taken_ns)
         self._take(at, last - packets + 1, last)

@@ -239,12 +239,6 @@ def cut_log(world: World, start: Start) -> str:
     return f"{at} without its end record; what is missing after that may be there"
 
 
-def unfinished_logs(world: World) -> list[str]:
-    """Return the nodes whose last start does not end with their stop: what followed is unknown."""
-    last = {node: world.lives[(node, incarnation)] for node, incarnation in sorted(world.lives)}
-    return sorted(node for node, life in last.items() if not life.stops)
-
-
 def draw(
     series: dict[str, Series], openings: Iterable[Opening], numbers: dict[str, int], lives: Iterable[Segment] = ()
 ) -> Timeline:
@@ -279,7 +273,8 @@ def conclude(engine: str, segments: list[Segment], out: Output) -> Verdict:
     timeline = verdict.timeline = draw(out.series, world.openings, numbers, world.lives.values())
     verdict.nodes, verdict.starts = len(world.nodes), len(world.lives)
     verdict.records = sum(life.records for life in world.lives.values())
-    verdict.missing, verdict.unfinished = missing_logs(world), unfinished_logs(world)
+    last = {node: world.lives[(node, incarnation)] for node, incarnation in sorted(world.lives)}
+    verdict.missing, verdict.unfinished = missing_logs(world), [node for node, it in last.items() if not it.stops]
     for name in _ADDED_UP:
         setattr(verdict, name, numbers.get(name, 0))
     verdict.fill(numbers)

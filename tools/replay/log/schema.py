@@ -193,22 +193,40 @@ class Account:
         return f"{self.sent:,} sent{unseen} = {' + '.join(parts)}{twice}"
 
 
+NUMBERS: Final = {
+    "sent": "messages that their origin accepted for users' queues, each once",
+    "delivered": "of these: in their queue at their destination (if durable on its disk), each once",
+    "pending": "of these: still wait",
+    "dead_sum": "of these: given up on their way",
+    "purged": "of these: given up on their way by hand",
+    "dead_delivered": "of dead and purged: delivered all the same, as their acknowledgement came too late",
+    "unkept": "express messages that wait in memory, or were lost with it",
+    "lost": "messages forgotten at their origin and nowhere else on disk",
+    "unqueued": "messages delivered or dead of which no record shows that they were sent",
+    "duplicates_delivered": "messages committed or handed out again",
+    "out_of_order": "messages committed or handed out behind later ones",
+}
+"""The numbers of a verdict that every reader wants, and what they count."""
+MORE_NUMBERS: Final = {
+    "duplicates_on_wire": "packets that arrived again and were recognised", "resends": "packets that left again",
+    "sessions_closed": "sessions that failed", "records": "records read",
+    "torn_lines": "last lines torn by a crash, skipped", "nodes": "nodes whose logs were read",
+    "starts": "starts of these nodes of which there are logs",
+    "seconds": "from the first message queued to the last one committed",
+    "messages_per_second": "delivered over seconds",
+}  # fmt: skip
+"""The others: packets may come again after a loss, and leave again in the same session or a later one."""
+
+
 @dataclass(slots=True)
 class Verdict(Account):
-    """The result of a replay. Its account is that of the users' own queues, of all classes.
+    """The result of a replay: see ``NUMBERS``. Its account is that of the users' own queues, of all classes.
 
     Attributes:
         system: the account of the system's own queues.
-        duplicates_delivered: messages committed or handed out once more than they should be.
-        out_of_order: messages committed or handed out after a later one.
         passed_on: of those sent to the system's queues: copies of published messages, for subscriptions at other nodes.
-        duplicates_on_wire: packets that arrived again and were recognised; normal after a loss.
-        resends: packets that left again, in the same session or in a later one.
-        sessions_closed: sessions that ended for one of the reasons that are failures.
-        records, torn_lines, nodes, starts: what was read.
         files: each file that was read, and how many of its records were judged.
         unread: each file that looked like a log and was not read to its end, and why: a sentence with the name before.
-        seconds: wall time from the first message queued to the last one committed.
         missing: logs that were not given, though others show what they must hold.
         cut: logs that lack their end, in words; something that was missed may be there.
         unfinished: nodes whose last log does not end with their stop: they were killed, run on, or the log was cut.
@@ -327,7 +345,7 @@ class Flows:
             see ``DEAD``), ``at_relays``, and ``forgotten`` (by their origin, and nothing shows them delivered: lost, if
             no log is missing); ``duplicates`` that it recognised; ``class`` (see ``CLASS_CODES``); ``since_ns``, when
             the first of those that wait was queued; ``longest_ns``, the delay of the slowest.
-        delays: narrow bucket (see ``series.delay_bucket``) -> messages.
+        delays: narrow bucket (see ``series.latency_bucket``) -> messages.
         takers: the nodes that took it; if none did, how its origin calls the node that it is for.
         lost: messages that are lost.
     """

@@ -56,15 +56,10 @@ LATENCY_BUCKETS_PER_DECADE: Final = 8
 """Latency buckets for each factor of ten, from a microsecond upwards: each a third wider than the one before."""
 
 
-def latency_bucket(latency_ns: int) -> int:
-    """Return the bucket of a latency; buckets are even on a logarithmic scale from a microsecond."""
-    return math.floor(math.log10(max(latency_ns, 1000) / 1000) * LATENCY_BUCKETS_PER_DECADE)
-
-
 DELAY_BUCKETS_PER_DECADE: Final = 32
-"""The same for the percentiles of the report: each bucket is 7.5 % wider than the one before."""
+"""Narrow buckets, for the percentiles of the report: each is 7.5 % wider than the one before."""
 
 
-def delay_bucket(delay_ns: int) -> int:
-    """Return the narrow bucket of a delay."""
-    return math.floor(math.log10(max(delay_ns, 1000) / 1000) * DELAY_BUCKETS_PER_DECADE)
+def latency_bucket(latency_ns: int, per_decade: int = LATENCY_BUCKETS_PER_DECADE) -> int:
+    """Return the bucket of a latency; buckets are even on a logarithmic scale from a microsecond."""
+    return math.floor(math.log10(max(latency_ns, 1000) / 1000) * per_decade)

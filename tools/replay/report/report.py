@@ -15,7 +15,7 @@ from triack.base.errors import ReplayError
 from triack.base.printable import counted, escaped, escaped_json
 from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.log.listing import VIOLATIONS
-from triack.tools.replay.log.schema import IF_ANY, Timeline, Verdict, Violation
+from triack.tools.replay.log.schema import IF_ANY, MORE_NUMBERS, NUMBERS, Timeline, Verdict, Violation
 from triack.tools.replay.report.lead import lead
 from triack.tools.replay.report.outages import outages_of, sessions_of
 from triack.tools.replay.report.page_tables import Table, named, tables_of
@@ -37,27 +37,6 @@ _PLOTS_OPEN: Final = 3
 _FILES_SHOWN: Final = 1_000
 """The most names of files on a page, so that it opens at once; ``--json`` has all of them."""
 _PROMISED_ZERO: Final = ("lost", "duplicates_delivered", "out_of_order")
-_NUMBERS: Final = (
-    ("sent", "messages that their origin accepted for users' queues, each once"),
-    ("delivered", "of these: in their queue at their destination (if durable on its disk), each once"),
-    ("pending", "of these: still wait"),
-    ("dead_sum", "of these: given up on their way"),
-    ("purged", "of these: given up on their way by hand"),
-    ("dead_delivered", "of dead and purged: delivered all the same, as their acknowledgement came too late"),
-    ("unkept", "express messages that wait in memory, or were lost with it"),
-    ("lost", "messages forgotten at their origin and nowhere else on disk"),
-    ("unqueued", "messages delivered or dead of which no record shows that they were sent"),
-    ("duplicates_delivered", "messages committed or handed out again"),
-    ("out_of_order", "messages committed or handed out behind later ones"),
-)
-_MORE_NUMBERS: Final = (
-    ("duplicates_on_wire", "packets that arrived again and were recognised"), ("resends", "packets that left again"),
-    ("sessions_closed", "sessions that failed"), ("records", "records read"),
-    ("torn_lines", "last lines torn by a crash, skipped"), ("nodes", "nodes whose logs were read"),
-    ("starts", "starts of these nodes of which there are logs"),
-    ("seconds", "from the first message queued to the last one committed"),
-    ("messages_per_second", "delivered over seconds"),
-)  # fmt: skip
 _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 _SCRIPT: Final = Path(__file__).with_name("report.js")
 _LIBRARY: Final = Path(__file__).with_name("echarts") / "echarts.common.min.js"
@@ -141,9 +120,9 @@ def _page(**told: Any) -> str:
 def _number_rows(verdict: Verdict, tables: Mapping[str, Table]) -> list[list[tuple[str, str, str, bool, str]]]:
     """Return the numbers that every reader wants and the others: name, value, words, whether wrong, and a table."""
     parts = []
-    for numbers in (_NUMBERS, _MORE_NUMBERS):
+    for numbers in (NUMBERS, MORE_NUMBERS):
         rows = []
-        for name, text in numbers:
+        for name, text in numbers.items():
             value = getattr(verdict, name)
             if value or name not in IF_ANY:
                 said = duration(round(value * 1e9)) if name == "seconds" else spoken(value)

@@ -13,7 +13,7 @@ from triack.tools.replay.checks.side import by_event
 from triack.tools.replay.checks.silence_check import Left
 from triack.tools.replay.log.ranges import RangeSet
 from triack.tools.replay.log.schema import FAILURE_REASONS, POLICY_SHOWN, priority_in
-from triack.tools.replay.log.series import delay_bucket
+from triack.tools.replay.log.series import DELAY_BUCKETS_PER_DECADE, latency_bucket
 from triack.tools.replay.report.report_tables import BETWEEN
 
 _shown: Final = lru_cache(4096)(printable)
@@ -140,7 +140,7 @@ class Charts:
         left = self._left.get(record["session"])
         if left and record["ranges"] and (sent_ns := left.when(record["ranges"][-1][1])) is not None:
             taken_ns = record["at_ns"] - sent_ns
-            self._link(record, f"trip {delay_bucket(taken_ns)}")
+            self._link(record, f"trip {latency_bucket(taken_ns, DELAY_BUCKETS_PER_DECADE)}")
             self._out.chart("round_trip", record["wall_ns"], taken_ns, "max")
 
     def _on_rejected(self, record: Record) -> None:

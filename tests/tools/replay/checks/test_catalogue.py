@@ -24,7 +24,7 @@ from triack.tools.replay.checks.window_check import Window
 from triack.tools.replay.engines.checkpoint import freeze, revive
 from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.log.ranges import RangeSet
-from triack.tools.replay.log.series import delay_bucket, latency_bucket
+from triack.tools.replay.log.series import DELAY_BUCKETS_PER_DECADE, latency_bucket
 
 # The catalogue: every check has a lie that it must catch, and every machine has its checks.
 
@@ -239,7 +239,8 @@ def test_delays_are_kept_for_percentiles_and_the_slowest_exactly() -> None:
     (_, mine), (_, others) = measured("queued"), measured("committed")
     mine.join(others, Output())
     for latencies in (mine, measured("queued", "committed")[1]):
-        assert latencies.delays == {delay_bucket(1 * MS): 4, delay_bucket(2 * MS): 8, delay_bucket(4 * MS): 8}
+        took = {1: 4, 2: 8, 4: 8}
+        assert latencies.delays == {latency_bucket(ms * MS, DELAY_BUCKETS_PER_DECADE): n for ms, n in took.items()}
         assert latencies.longest_ns == 4 * MS
 
 

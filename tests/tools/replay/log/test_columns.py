@@ -27,7 +27,7 @@ from triack.tools.replay.log.schema import (
     Verdict,
     Violation,
 )
-from triack.tools.replay.log.series import BUCKETS_MAX, GRAIN_BITS, Series, delay_bucket, latency_bucket
+from triack.tools.replay.log.series import BUCKETS_MAX, DELAY_BUCKETS_PER_DECADE, GRAIN_BITS, Series, latency_bucket
 from triack.tools.replay.log.weights import Weights
 
 pytest.importorskip("pyarrow")
@@ -262,7 +262,13 @@ def test_two_series_fold_into_one() -> None:
 
 def test_latencies_have_eight_buckets_a_decade_and_delays_thirty_two() -> None:
     assert [latency_bucket(ns) for ns in (0, 1000, 1400, 10_000, 1_000_000)] == [0, 0, 1, 8, 24]
-    assert [delay_bucket(ns) for ns in (0, 1000, 1080, 10_000, 1_000_000)] == [0, 0, 1, 32, 96]
+    assert [latency_bucket(ns, DELAY_BUCKETS_PER_DECADE) for ns in (0, 1000, 1080, 10_000, 1_000_000)] == [
+        0,
+        0,
+        1,
+        32,
+        96,
+    ]
 
 
 # Rows of numbers come back from the steps that they were kept as.

@@ -18,7 +18,7 @@ from triack.base.units import MS, SECOND
 from triack.tools.chaos.run import run_seed
 from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.log.schema import SessionLine, StartLine, Timeline, Verdict, Violation
-from triack.tools.replay.log.series import delay_bucket
+from triack.tools.replay.log.series import DELAY_BUCKETS_PER_DECADE, latency_bucket
 from triack.tools.replay.report import report
 from triack.tools.replay.report.outages import Outage, outages_of, sessions_of
 from triack.tools.replay.report.page_tables import ROWS_MAX
@@ -594,7 +594,7 @@ def test_attempts_belong_to_tiers(attempt: int, tier: int) -> None:
 def test_a_round_trip_ends_at_the_ack_of_its_packet() -> None:
     """An ack answers the last packet that it covers: 1 ms after packet 3."""
     out = charted(sent(1), sent(2), sent(3), acked([1, 3]))
-    assert out.numbers[f"link\ta\ts\ttrip {delay_bucket(MS)}"] == 1
+    assert out.numbers[f"link\ta\ts\ttrip {latency_bucket(MS, DELAY_BUCKETS_PER_DECADE)}"] == 1
     assert out.numbers["link\ta\ts\tmessages"] == 9
 
 
