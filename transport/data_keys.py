@@ -41,17 +41,35 @@ _EPOCHS = 1 << 16
 _EPOCH_MASK = _EPOCHS - 1  # cuts a number to those bits
 
 
-class SealingKeys:
-    """The keys that this end seals with."""
+class _Keys:
+    """The keys of one end: the present one, and its cipher once it is needed."""
 
-    __slots__ = ("_aead", "_epoch", "_key", "_last", "_left", "_nonce", "_suite", "_until_ns")
+    __slots__ = ("_aead", "_epoch", "_key", "_nonce", "_suite")
 
-    def __init__(self, suite: Suite, key: bytes, now_ns: int) -> None:
+    def __init__(self, suite: Suite, key: bytes) -> None:
         self._suite = suite
         self._nonce = _COUNTER[suite.byte_order]
-        self._aead: Aead | None = None
-        self._last = -1
         self._epoch = 0
+        self._key = key
+        self._aead: Aead | None = None
+
+    def cool(self) -> None:
+        """Keep the key alone, until it is needed."""
+        self._aead = None
+
+    def _make(self) -> Aead:
+        aead = self._aead = self._suite.aead(self._key)
+        return aead
+
+
+class SealingKeys(_Keys):
+    """The keys that this end seals with."""
+
+    __slots__ = ("_last", "_left", "_until_ns")
+
+    def __init__(self, suite: Suite, key: bytes, now_ns: int) -> None:
+        super().__init__(suite, key)
+        self._last = -1
         self._use(key, now_ns)
 
     def seal(self, kind: Kind, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
@@ -76,14 +94,6 @@ class SealingKeys:
         self._last = counter - 1
         return sealed
 
-    def cool(self) -> None:
-        """Keep the key alone, until it is needed."""
-        self._aead = None
-
-    def _make(self) -> Aead:
-        aead = self._aead = self._suite.aead(self._key)
-        return aead
-
     def _use(self, key: bytes, now_ns: int) -> None:
         self._key = key
         self._aead = None
@@ -91,32 +101,15 @@ class SealingKeys:
         self._until_ns = now_ns + REKEY_NS
 
 
-class OpeningKeys:
+class OpeningKeys(_Keys):
     """The keys that this end opens with."""
 
-    __slots__ = (
-        "_aead",
-        "_ahead",
-        "_epoch",
-        "_expiry_ns",
-        "_forgeries",
-        "_key",
-        "_look_ns",
-        "_nonce",
-        "_previous",
-        "_previous_ns",
-        "_suite",
-        "_window",
-    )
+    __slots__ = ("_ahead", "_expiry_ns", "_forgeries", "_look_ns", "_previous", "_previous_ns", "_window")
 
     def __init__(self, suite: Suite, key: bytes, now_ns: int) -> None:
-        self._suite = suite
-        self._nonce = _COUNTER[suite.byte_order]
+        super().__init__(suite, key)
         self._window = ReplayWindow()
         self._forgeries = 0
-        self._epoch = 0
-        self._key = key
-        self._aead: Aead | None = None
         self._expiry_ns = now_ns + EXPIRY_NS
         self._previous = b""
         self._previous_ns = 0
@@ -152,14 +145,6 @@ class OpeningKeys:
                 window.take(counter)
             payloads.append(payload)
         return Opened(good, payloads, errors)
-
-    def cool(self) -> None:
-        """Keep the keys alone, until they are needed."""
-        self._aead = None
-
-    def _make(self) -> Aead:
-        aead = self._aead = self._suite.aead(self._key)
-        return aead
 
     def _look(self, datagram: bytes, counter: int, epoch: int, now_ns: int) -> tuple[int, Aead]:
         """The key for a datagram that needs a closer look, and how many steps it is ahead."""
