@@ -48,10 +48,10 @@ class Source(NamedTuple):
 
 
 class Fetches:
-    """The fetches of a node, with its sources in the order in which they are served."""
+    """The fetches of a node, with its ``sources``: the one that was served last comes last."""
 
     def __init__(self, *sources: Source) -> None:
-        self._sources = sources
+        self.sources = list(sources)
         self._asked: deque[Fetch] = deque()
 
     def ask(self, fetch: Fetch) -> None:
@@ -62,8 +62,10 @@ class Fetches:
         """The next fetch, or None."""
         if self._asked:
             return self._asked.popleft()
-        for needs, poll in self._sources:
+        for at, (needs, poll) in enumerate(self.sources):
             if needs and (fetch := poll()) is not None:
+                # The others come first the next time.
+                self.sources.append(self.sources.pop(at))
                 return fetch
         return None
 

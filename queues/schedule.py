@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from triack.base.commit import StoreContent
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.deadlines import NEVER_NS, Deadlines
+from triack.queues.fetching import Fetch, Fetches, Source
 
 
 class Phase(IntEnum):
@@ -102,6 +103,7 @@ class Schedule:
 
     Attributes:
         news: what the operator is to hear, see ``tell``.
+        fetches: the bodies that only the disk has, see ``source``.
     """
 
     def __init__(self) -> None:
@@ -111,6 +113,7 @@ class Schedule:
         self._clocks: list[Deadlines[Any]] = []
         self._deadlines: list[_Deadline] = []
         self.news: list[list[Any]] = []
+        self.fetches = Fetches()
 
     # ---- registering
 
@@ -129,9 +132,13 @@ class Schedule:
         self._timers.append(_Timer(clocks, needs, run))
         self._clocks += clocks
 
-    def tell(self, news: list[Any]) -> None:
-        """Let the operator hear what a list of events holds; each poll empties it."""
-        self.news.append(news)
+    def source(self, poll: Callable[[], Fetch | None], *needs: Collection[object]) -> None:
+        """Have bodies fetched by ``poll`` while one of ``needs`` holds something."""
+        self.fetches.sources += [Source(its, poll) for its in needs]
+
+    def tell(self, *news: list[Any]) -> None:
+        """Let the operator hear what lists of events hold; each poll empties them."""
+        self.news += news
 
     def deadline(self, ask: Callable[[], int | None], *needs: Collection[object]) -> None:
         """A moment at which ``poll`` must be called that no clock has: ask for it while one of ``needs`` holds any."""

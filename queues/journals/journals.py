@@ -99,6 +99,7 @@ class Journals:
         schedule.step(Phase.ADD, self.handle_express, self.queues.notices.taken, self.express)
         schedule.step(Phase.BEGIN, self.keep, self.ready)
         schedule.step(Phase.READS, self.handle_committed)
+        schedule.source(self.poll_fetch, self.missing)
         schedule.tell(self.news)
 
     def _restore(self, _content: StoreContent, turn: LocalTurn, _jumps: ClockJumps) -> None:

@@ -51,6 +51,7 @@ class Expiry:
         """Register when messages expire, and waits end."""
         schedule.timer(self.handle_timer, self.notices.expiring, self.notices.resuming)
         schedule.step(Phase.EXPIRE, self.dead_letter_expired, self.expired)
+        schedule.source(self.poll_fetch, self.expired)
 
     def handle_timer(self, turn: LocalTurn) -> None:
         """Remove some expired messages from their queues, and let queues hand out what has waited long enough."""

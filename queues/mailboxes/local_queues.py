@@ -165,6 +165,7 @@ class LocalQueues:
         schedule.step(Phase.NOTE_COMMIT, self.note_settled, notices.settled, notices.left)
         schedule.step(Phase.READS, self.handle_committed)
         schedule.step(Phase.NOTE, self.note_runs, notices.read, notices.returned, notices.purged)
+        schedule.source(self.poll_fetch, notices.wanting)
         schedule.tell(notices.news)
 
     # ---- starting
@@ -315,8 +316,7 @@ class LocalQueues:
         """The quota of a queue was set; what is in it stays there."""
         if (parts := self.mailboxes.get(large_queue(name))) is not None:
             parts.fill.set_quota(self.quota_of(name))
-        mailbox = self.mailboxes.get(name)
-        if mailbox is not None:
+        if (mailbox := self.mailboxes.get(name)) is not None:
             mailbox.fill.set_quota(self.quota_of(name))
             mailbox.fill.is_told = mailbox.fill.is_told and mailbox.fill.is_full
         self.notices.relieved[self] = None

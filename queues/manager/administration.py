@@ -79,6 +79,7 @@ class Administration:
         """Register when answers are written."""
         schedule.step(Phase.ANSWER, self.tell_whole, self.queues.notices.whole)
         schedule.step(Phase.NOTE_COMMIT, self.note_queued, self.unnoted)
+        schedule.source(self.poll_fetch, self.queues.notices.whole)
 
     def tell(self, told: Told, now_ns: int) -> None:
         """Something happened to messages of a packet: answer those whose senders want to know."""

@@ -20,7 +20,7 @@ from triack.base.peers import Directory
 from triack.base.reasons import DropReason
 from triack.base.units import MS
 from triack.queues.clock_jumps import ClockJumps
-from triack.queues.fetching import Fetch, Fetches, Source
+from triack.queues.fetching import Fetch
 from triack.queues.journals.journals import Journals
 from triack.queues.mailboxes.leases import Leases
 from triack.queues.mailboxes.local_queues import LocalQueues
@@ -154,7 +154,6 @@ class Engine(OperatorSettings):
         self.topics.pack = self._pack
         self.jobs = Jobs(
             self._schedule,
-            self._make_fetches(),
             self.wall,
             self.handshakes.number,
             synced=synced_by(settings),
@@ -177,8 +176,7 @@ class Engine(OperatorSettings):
             *(self.outbox, self.transits, self.journals, sync_links, self.ways, self.watching, self.publish_windows),
         ):
             room.register(self._schedule)
-        self._schedule.tell(self.news.news)
-        self._schedule.tell(self.callers.news)
+        self._schedule.tell(self.news.news, self.callers.news)
 
     def _make_handshakes(self, content: StoreContent, name: str, address: str, random: "Random") -> Handshakes:
         return Handshakes(
@@ -353,19 +351,6 @@ class Engine(OperatorSettings):
         self.queues.tell = self.outbox.dead_lettering.tell = self.transits.letters.tell = administration.tell
         self.outbox.note_asked = administration.note_asked
         return administration
-
-    def _make_fetches(self) -> Fetches:
-        outbox, transits, expiry = self.outbox, self.transits, self.queues.expiry
-        needed = outbox.dead_lettering.waiting, outbox.copies.waiting, outbox.wanting
-        on_the_way = transits.letters.waiting, transits.wanting
-        return Fetches(
-            *(Source(needs, outbox.poll_fetch) for needs in needed),
-            *(Source(needs, transits.poll_fetch) for needs in on_the_way),
-            Source(self.queues.notices.whole, self.administration.poll_fetch),
-            Source(self.journals.missing, self.journals.poll_fetch),
-            Source(expiry.expired, expiry.poll_fetch),
-            Source(self.queues.notices.wanting, self.queues.poll_fetch),
-        )
 
     def _pack(self) -> None:
         """Make packets of all that was accepted until now, those of durable classes in the next commit."""

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from triack.base.clock import WallClock
 from triack.base.commit import Commit
 from triack.base.units import MS
-from triack.queues.fetching import Fetches
 from triack.queues.manager.effects import Job
 from triack.queues.manager.recorder import Recorder
 from triack.queues.peers.link import Conversation
@@ -27,7 +26,6 @@ class Jobs:
 
     Args:
         schedule: what rooms add, and when.
-        fetches: the bodies that only the disk has.
         wall: the time of day.
         synced: whether commits of transactional messages, and others, must be on the disk when they return.
         recorder: of the session log, or None.
@@ -43,14 +41,13 @@ class Jobs:
     def __init__(
         self,
         schedule: Schedule,
-        fetches: Fetches,
         wall: WallClock,
         number: Callable[[Commit], None],
         *,
         synced: tuple[bool, bool],
         recorder: Recorder | None,
     ) -> None:
-        self._schedule, self.fetches = schedule, fetches
+        self._schedule, self.fetches = schedule, schedule.fetches
         self._wall, self._number, self._synced, self._recorder = wall, number, synced, recorder
         self.group = GroupCommit()
         self.running: Job | None = None

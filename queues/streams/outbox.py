@@ -156,11 +156,11 @@ class Outbox(DepartingStreams[OutgoingStream]):
         schedule.timer(self.handle_timer, self.deadlines)
         self.dead_lettering.register(schedule)
         schedule.step(Phase.END, self.copies.complete, self.copies.waiting)
+        schedule.source(self.poll_fetch, self.dead_lettering.waiting, self.copies.waiting, self.wanting)
         schedule.step(Phase.PACK, self.pack_durable, self.unpacked)
         schedule.step(Phase.SENDS, self.handle_committed)
         schedule.step(Phase.PACK_EXPRESS, self.pack_express, self.unpacked)
-        schedule.tell(self.links.resuming.news)
-        schedule.tell(self.holds.news)
+        schedule.tell(self.links.resuming.news, self.holds.news)
 
     # ---- starting
 

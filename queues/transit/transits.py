@@ -131,8 +131,8 @@ class Transits(DepartingStreams[TransitStream]):
         schedule.step(Phase.RELAY, self.complete, self._gone, self._over, letters.waiting, letters.pieces)
         schedule.step(Phase.SENDS, self.handle_committed, self._streams, self._dropping)
         schedule.step(Phase.GIVE, self.go, self._streams, words.passed)
-        schedule.tell(self.holds.news)
-        schedule.tell(self.news.news)
+        schedule.source(self.poll_fetch, letters.waiting, self.wanting)
+        schedule.tell(self.holds.news, self.news.news)
 
     # ---- starting
 

@@ -260,7 +260,7 @@ OTHERS = {
         queues/peers/peer_limits.py QueuePlaces wanted, StreamPlaces freed
         queues/topics/topics.py Topics _stirred _going_on _opened _growing
         queues/transit/pending_dead_letters.py Ended entries
-        queues/fetching.py Fetches _asked
+        queues/fetching.py Fetches _asked sources
     """,
     "emptied with each turn of the loop or each commit, which take a bounded burst": """
         queues/journals/journals.py Journals ready express news
