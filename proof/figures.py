@@ -20,7 +20,6 @@ from triack.tools.sim.network import Network
 from triack.tools.sim.world import START_NS, World
 
 DELAY_NS = 10 * MS
-RTT_NS = 2 * DELAY_NS
 OVERHEAD_BYTES = 64
 QUEUE = "q"
 DAY_NS = 86_400 * SECOND

@@ -1,6 +1,6 @@
 """Readers whose receives have spans."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from time import time_ns
 from typing import Any, Protocol
 
@@ -21,6 +21,15 @@ class Tell(Protocol):
             began_ns: when they were asked for, by the wall clock; 0 when they were ready.
             count: how many were received.
         """
+
+
+async def told(receiving: Awaitable[Messages], tell: Tell) -> Messages:
+    """Receive many messages, and make the span of that."""
+    began_ns = time_ns()
+    messages = await receiving
+    if brought := with_properties(messages):
+        tell(messages[0].queue, brought, began_ns, len(messages))
+    return messages
 
 
 class TracedConsumer(Consumer):
@@ -52,11 +61,7 @@ class TracedConsumer(Consumer):
 
     async def get_many(self, *args: Any, **options: Any) -> Messages:
         """See ``Consumer.get_many``."""
-        began_ns = time_ns()
-        messages = await super().get_many(*args, **options)
-        if brought := with_properties(messages):
-            self.tell(messages[0].queue, brought, began_ns, len(messages))
-        return messages
+        return await told(super().get_many(*args, **options), self.tell)
 
 
 class TracedClientConsumer(ClientConsumer):
@@ -80,11 +85,7 @@ class TracedClientConsumer(ClientConsumer):
 
     async def get_many(self, *args: Any, **options: Any) -> Messages:
         """See ``Consumer.get_many``."""
-        began_ns = time_ns()
-        messages = await super().get_many(*args, **options)
-        if brought := with_properties(messages):
-            self.tell(messages[0].queue, brought, began_ns, len(messages))
-        return messages
+        return await told(super().get_many(*args, **options), self.tell)
 
 
 def traced(consumer: Any, tell: Tell) -> TracedConsumer | TracedClientConsumer:

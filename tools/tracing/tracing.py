@@ -21,9 +21,9 @@ import triack
 from triack.base.checks import check_between
 from triack.base.errors import UsageError
 from triack.node.client.client import Client
-from triack.node.handles.message import Message, Messages, with_properties
+from triack.node.handles.message import Message, Messages
 from triack.node.node import Node
-from triack.tracing.consumer import traced
+from triack.tracing.consumer import told, traced
 from triack.tracing.spans import CONTEXT_HEADER, about, context_of, links_to, with_context
 
 P = ParamSpec("P")
@@ -114,11 +114,7 @@ class Tracing:
             return message
 
         async def traced_receive_many(*args: Any, **options: Any) -> Messages:
-            began_ns = time_ns()
-            messages: Messages = await receive_many(*args, **options)
-            if brought := with_properties(messages):
-                self._tell(messages[0].queue, brought, began_ns, len(messages))
-            return messages
+            return await told(receive_many(*args, **options), self._tell)
 
         tx.receive, tx.receive_many = traced_receive, traced_receive_many
         return tx
