@@ -249,10 +249,6 @@ def _is_unused(lie: Lie, log: Log) -> bool:
     return all(it["sequence"] in ended for it in before if it["event"] == "queued")
 
 
-def _killed(lie: Lie, log: Log) -> bool:
-    return bool(log[lie.start][-1]["event"] != "node_stopped")
-
-
 def _same_thing(lie: Lie, log: Log) -> bool:
     """Whether the record is a cause of the next one."""
     one, other = lie.truth, log[lie.start][lie.at + 1]
@@ -315,7 +311,9 @@ HARMLESS: Final[dict[str, Callable[[Lie, Log], bool]]] = {
         lie.field in ("count", "counts") or (lie.event, lie.field) == ("store_ack_sent", "pending")
     ),
     "careful": lambda lie, _: lie.event == "handed" and (lie.field == "redelivered" or bool(lie.truth["redelivered"])),
-    "still-open": lambda lie, log: lie.event == "session_closed" and _killed(lie, log),
+    "still-open": lambda lie, log: (
+        lie.event == "session_closed" and bool(log[lie.start][-1]["event"] != "node_stopped")
+    ),
     "dead-letter": lambda lie, _: lie.truth.get("stream") == DEAD_LETTER_STREAM,
     "on-its-way": lambda lie, log: lie.event == "packet_sent" and _is_on_its_way(lie, log),
     "given-up": lambda lie, log: (

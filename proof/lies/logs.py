@@ -59,7 +59,7 @@ def topic_logs(most: int = TOPIC_LOGS) -> Iterator[tuple[int, Log]]:
     for seed, log in _topic_logs():
         if most <= 0:
             return
-        passes_on = _passes_on(log)
+        passes_on = any(record["event"] == "passed_on" for records in log.values() for record in records)
         if passes_on or others:
             others -= not passes_on
             most -= 1
@@ -74,10 +74,6 @@ def _topic_logs() -> Iterator[tuple[int, Log]]:
 def bridge_logs(most: int = BRIDGE_LOGS) -> Iterator[tuple[int, Log]]:
     """Yield (seed, log) of runs with a bridge whose broker and node die."""
     return ((seed, records_of(run_bridge(seed))) for seed in range(most))
-
-
-def _passes_on(log: Log) -> bool:
-    return any(record["event"] == "passed_on" for records in log.values() for record in records)
 
 
 def expiring_files() -> Iterator[tuple[int, Files]]:

@@ -138,12 +138,9 @@ class ChainRun:
         if course.dies_at:
             self.nodes["r"].next_crash = Crash(down_ns=DOWN_NS, again=course.dies_at - 1)
         if not course.dies_at:
-            self.nodes["r"].datagrams = self._count
+            self.nodes["r"].datagrams = lambda: self.datagrams
         for node in self.nodes.values():
             node.start()
-
-    def _count(self) -> int:
-        return self.datagrams
 
     def _alter(self, datagram: bytes, sender: str, to: str) -> bytes | None:
         self.datagrams += 1

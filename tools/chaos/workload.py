@@ -337,7 +337,7 @@ class Reader:
 
     def _look(self, lease: Lease, now_ms: int, body: bytes) -> int:
         stream, number = identify(body)
-        position = self._position() if self._keeps and self._ordered else None
+        position = int(self.host.state.get(self._key, b"-1")) if self._keeps and self._ordered else None
         self._history.handed(stream, number, body, redelivered=lease.redelivered, reader=position, at_ms=now_ms)
         if position is not None:
             self.host.state[self._key] = b"%d" % number
@@ -346,9 +346,6 @@ class Reader:
     @property
     def _key(self) -> str:
         return f"done/{self.index}"
-
-    def _position(self) -> int:
-        return int(self.host.state.get(self._key, b"-1"))
 
     def _finish(self, engine: Engine, mailbox: Mailbox, taken: list[tuple[Lease, int]]) -> None:
         numbers = [number for _, number in taken]

@@ -13,7 +13,7 @@ import triack
 from triack.base.errors import ConfigError, TriackError, UsageError
 from triack.base.names import check_name
 from triack.base.printable import escaped, escaped_json
-from triack.node.config.config import Config, Row, Sources
+from triack.node.config.config import Config, Sources
 from triack.node.config.keys import KEYS, NUMBERED, SECTIONS, Key, KeyPath, written_path
 from triack.node.config.layers import CONFIG_VARIABLE
 from triack.node.config.values import write_value
@@ -77,14 +77,11 @@ def show(*, file: Path, given: bool, as_json: bool) -> None:
     rows = [row for row in found.rows() if not given or row.source != "default"]
     if as_json:
         for row in rows:
-            shown = json.dumps({"setting": row.name, "value": row.value, "source": row.source}, default=float)
-            click.echo(escaped_json(shown))
+            said = json.dumps({"setting": row.name, "value": row.value, "source": row.source}, default=float)
+            click.echo(escaped_json(said))
         return
-    write_table(("SETTING", "VALUE", "FROM"), [_cells(row) for row in rows])
-
-
-def _cells(row: Row) -> list[str]:
-    return [escaped(it) for it in (row.name, write_value(row.key, row.value), row.source)]
+    shown = [(row.name, write_value(row.key, row.value), row.source) for row in rows]
+    write_table(("SETTING", "VALUE", "FROM"), [map(escaped, cells) for cells in shown])
 
 
 @config.command()

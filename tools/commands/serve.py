@@ -112,7 +112,8 @@ def serve(
         log_in_json()
     import_module("structlog.stdlib")  # its first log line may report that there are no descriptors left
     arguments = _arguments(given, peers) | said_routes(read_routes(routes), "--route")
-    sources, config = _read(Sources(file, dict(os.environ), arguments, _assigned(assignments)))
+    assigned = tuple((text, "--set") for text in assignments)
+    sources, config = _read(Sources(file, dict(os.environ), arguments, assigned))
     it = config.node
     check_served(config)
     tls = read_tls(*(None if path is None else Path(path) for path in (it.tls_cert, it.tls_key, it.tls_ca)))
@@ -151,10 +152,6 @@ def _arguments(given: Mapping[str, Any], peers: tuple[str, ...]) -> dict[KeyPath
     if window is not None:
         found["session", "max_unacked_packet"] = int(window) if window.isdecimal() else window, "--window"
     return found
-
-
-def _assigned(assignments: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    return tuple((text, "--set") for text in assignments)
 
 
 def _read(sources: Sources) -> tuple[Sources, Config]:

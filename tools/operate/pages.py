@@ -26,8 +26,9 @@ def pages(topic: str | None, find: str | None) -> None:
     chosen = known if topic is None else {topic: known[topic]}
     if find is not None:
         for name, page in chosen.items():
-            for line in _lines_with(find, page.read_text(encoding="utf-8")):
-                click.echo(f"{name}: {line}")
+            for line in page.read_text(encoding="utf-8").splitlines():
+                if find.lower() in line.lower():
+                    click.echo(f"{name}: {line.strip()}")
     elif topic is None:
         write_table(("TOPIC", "PAGE"), [[name, _title(page)] for name, page in known.items()])
     else:
@@ -44,10 +45,6 @@ def _pages() -> dict[str, Traversable]:
 def _title(page: Traversable) -> str:
     found = _HEADING.search(page.read_text(encoding="utf-8"))
     return found[1] if found is not None else ""
-
-
-def _lines_with(text: str, page: str) -> list[str]:
-    return [line.strip() for line in page.splitlines() if text.lower() in line.lower()]
 
 
 def _print(page: str) -> None:

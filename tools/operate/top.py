@@ -36,6 +36,7 @@ class Rates:
         before = self.before.links.get(peer)
         waits_for = None if link is None else link.waits_for
         mine, waiting = [it for it in self.now.outgoing if it.via == peer], waiting_for(self.now)[peer]
+        accepted_before = sum(it.accepted for it in self.before.outgoing if it.via == peer)
         return {
             "peer": peer,
             "state": state_of(link, session),
@@ -44,14 +45,11 @@ class Rates:
             "unacknowledged": None if session is None else session.unacknowledged,
             "waiting": waiting.messages,
             "oldest_s": waiting.oldest_s,
-            "sent_per_s": self._rate(sum(it.accepted for it in mine), self._accepted_before(peer)),
+            "sent_per_s": self._rate(sum(it.accepted for it in mine), accepted_before),
             "resends_per_s": self._rate(0 if link is None else link.resends, 0 if before is None else before.resends),
             "stalled_s": max((it.stalled_s for it in mine if it.stalled_s is not None), default=None),
             "waits_for": waits_for or next((f"room: {it.held}" for it in mine if it.held), None),
         }
-
-    def _accepted_before(self, peer: str) -> int:
-        return sum(it.accepted for it in self.before.outgoing if it.via == peer)
 
     def queues(self) -> list[dict[str, Any]]:
         """A row for each queue of the node."""

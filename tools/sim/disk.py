@@ -164,11 +164,9 @@ class Disk(Medium):
         self.faults = DiskFaults()
         self.fail_at = None
 
-    def fail_later(
-        self, call: str, after: int, *, kind: str = "eio", forever: bool = False, drops: bool = False
-    ) -> None:
+    def fail_later(self, call: str, after: int, *, forever: bool = False, drops: bool = False) -> None:
         """Let a call fail."""
-        self.fail_at = FailAt(self.counts[call] + after + 1, "drop" if drops else kind, forever, call)
+        self.fail_at = FailAt(self.counts[call] + after + 1, "drop" if drops else "eio", forever, call)
 
     def files(self) -> dict[str, bytes]:
         """The visible content of every file, by name."""
