@@ -15,7 +15,9 @@ from triack.queues.deadlines import NEVER_NS
 from triack.queues.manager.effects import Job
 from triack.queues.manager.engine import Engine
 from triack.queues.manager.jobs import Jobs
+from triack.queues.schedule import Phase
 from triack.queues.streams.group_commit import GroupCommit
+from triack.queues.streams.outbox import Outbox
 from triack.session.acknowledgements.probing import Probing
 from triack.tools.chaos.topologies import RELAYED_FROM
 
@@ -32,7 +34,9 @@ def _again(handle_ack: Any, self: TransitSequence, entries: Iterable[TransitPack
 @BUGS.by_seeds("a commit without anything in it follows each one while packets are on their way", Jobs, "poll")
 def _empty(poll: Any, self: Jobs, *, at_once: bool) -> Job | None:
     job = poll(self, at_once=at_once)
-    waits = job is None and any(outgoing.busy for outgoing in self.outbox.streams)
+    (pack,) = self._schedule._steps[Phase.PACK]
+    outbox: Outbox = getattr(pack.run, "__self__")  # noqa: B009
+    waits = job is None and any(outgoing.busy for outgoing in outbox.streams)
     return GroupCommit(self.group.now_ns, self.group.now_ms) if waits else job
 
 

@@ -26,7 +26,7 @@ from triack.tools.replay.engines.arrow_rows import each, over, pack
 from triack.tools.replay.engines.checkpoint import freeze, freeze_part, revive, revive_part
 from triack.tools.replay.engines.local_engine import begin_judge
 from triack.tools.replay.engines.spark_conclusion import TOLD_MAX, Told, conclude_all, verdict_in, violations_in
-from triack.tools.replay.engines.spark_files import list_files, processors, read_files, tabulate_files
+from triack.tools.replay.engines.spark_files import list_files, processors, read_files, tabulate_files, tasks_of
 from triack.tools.replay.engines.spark_session import compiling
 from triack.tools.replay.engines.summary import Loaded, load_summaries
 from triack.tools.replay.judges.conclusion import Read, cover
@@ -65,7 +65,8 @@ COUNTED: Final = "counted"
 TASK_BYTES: Final = 8 << 20
 """Parts that are joined by one task: a second's work or so."""
 SHARES: Final = 8
-"""Tasks for each processor that share the nodes: so two large nodes seldom meet in one."""
+"""Most tasks for each processor that share the nodes: so two large nodes seldom meet in one. Small logs have fewer, as
+each task costs the work of some tenths of a second."""
 COUNTED_BYTES: Final = 1 << 20
 """Records up to this size, packed, are counted by one task, without code of their own: a few seconds' work, as dealing
 them out and compiling would be."""
@@ -297,7 +298,7 @@ def over_files(
     def find(orderly: bool) -> Result:
         listing = list_files(spark, given)
         loaded = load_summaries(listing, partial(read_files, spark))
-        tasks = max(1, min(len(listing.logs), SHARES * processors(spark)))
+        tasks = max(1, min(tasks_of(listing.logs, spark), SHARES * processors(spark)))
         return use(deal_files(tabulate_files(spark, listing), tasks, loaded.past, orderly=orderly), listing, loaded)
 
     while True:

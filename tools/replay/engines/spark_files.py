@@ -19,7 +19,7 @@ from pyspark.sql.utils import is_remote as is_connect
 from triack.base.errors import ReplayError
 from triack.tools.replay.engines.arrow_rows import pack
 from triack.tools.replay.engines.summary import read_here
-from triack.tools.replay.log.listing import SUFFIXES, Listing, is_remote, list_logs, local_path
+from triack.tools.replay.log.listing import SUFFIXES, Listed, Listing, is_remote, list_logs, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -56,7 +56,7 @@ def tabulate_files(spark: SparkSession, listing: Listing) -> DataFrame:
     import pyarrow as pa
 
     here = [it for it in listing.logs if not is_remote(it.path)]
-    tasks = min(len(here), sum(it.size for it in here) // TASK_BYTES + processors(spark))
+    tasks = tasks_of(here, spark)
     # From large to small, one after the other to each task: so each has about as much to do.
     here.sort(key=lambda it: -it.size)
     rows = pack([(os.fsencode(it.path), it.size, None) for it in here], FILES)
@@ -67,6 +67,11 @@ def tabulate_files(spark: SparkSession, listing: Listing) -> DataFrame:
     loaded = spark.read.format("binaryFile").load([_SPECIAL.sub(r"\\\1", path) for path in away])
     named = loaded.select(f.encode("path", "UTF-8").alias("name"), f.col("length").alias("size"), "content")
     return files.unionByName(named) if here else named
+
+
+def tasks_of(logs: list[Listed], spark: SparkSession) -> int:
+    """Return how many tasks are to read these logs."""
+    return min(len(logs), sum(it.size for it in logs) // TASK_BYTES + processors(spark))
 
 
 def read_files(spark: SparkSession, names: list[str]) -> dict[str, bytes]:
