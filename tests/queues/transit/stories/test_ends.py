@@ -52,6 +52,17 @@ def test_a_stream_by_relays_ends(names: str, delivery: Delivery) -> None:
     assert sorted(b.read_all("q")) == sorted([*numbered(0, 3), b"again"])
 
 
+def test_an_end_without_an_answer_is_repeated_though_nothing_else_happens() -> None:
+    net = quick("arb")
+    a, b = net["a"], net["b"]
+    post(a, "b", b"1")
+    assert net.world.run(10 * SECOND, lambda: b.length("q") == 1 and not a.busy)
+    b.crash()
+    assert net.world.run(60 * SECOND, lambda: bool(a.log("stream_ended")))
+    net.world.run(60 * SECOND)
+    assert (a.live.outbox.retirement.deadlines.of(None) or 0) > net.world.now_ns
+
+
 @pytest.mark.gate
 def test_the_answer_to_an_end_passes_29_relays() -> None:
     net = quick("a" + ascii_letters[2 : 2 + HOPS_MAX] + "b")
