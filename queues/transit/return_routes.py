@@ -57,7 +57,7 @@ class Back:
         return self.acked is not None or self.forgotten is not None or bool(self.rejected)
 
 
-class Brought(Generic[Key]):
+class LastBrought(Generic[Key]):
     """What each neighbour has brought, the last ones of each.
 
     A neighbour drives out what it has brought itself, and nothing that others have: it may invent as many as it likes.
@@ -109,8 +109,8 @@ class ReturnRoutes:
 
     def __post_init__(self) -> None:
         self.backs: dict[StreamId, Back] = {}
-        self._brought = Brought[StreamId](STREAMS_MAX)
-        self._rejections = Brought[tuple[StreamId, int]](REJECTIONS_MAX)
+        self._brought = LastBrought[StreamId](STREAMS_MAX)
+        self._rejections = LastBrought[tuple[StreamId, int]](REJECTIONS_MAX)
 
     def note(self, stream: StreamId, via: str, downstream: str) -> None:
         """Packets of a stream came by a neighbour, and go on to another one (empty: to none)."""

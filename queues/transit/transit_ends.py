@@ -14,7 +14,7 @@ from triack.base.reasons import DropReason, RejectReason
 from triack.ordering.wire import HOPS_MAX, RelayedEnd, passing
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.transit.packet_classifier import PacketClassifier
-from triack.queues.transit.return_routes import STREAMS_MAX, Brought, ReturnRoutes
+from triack.queues.transit.return_routes import STREAMS_MAX, LastBrought, ReturnRoutes
 
 
 @dataclass(eq=False, repr=False)
@@ -32,7 +32,7 @@ class TransitEnds:
     def __post_init__(self) -> None:
         # Those that were not answered yet, and the neighbours that they came by: of each the last, as of ways back.
         self._ends: dict[StreamId, tuple[RelayedEnd, str]] = {}
-        self._brought = Brought[StreamId](STREAMS_MAX)
+        self._brought = LastBrought[StreamId](STREAMS_MAX)
 
     @property
     def unanswered(self) -> Collection[StreamId]:

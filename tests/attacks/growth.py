@@ -145,7 +145,7 @@ ROWS = {
     "parts of a large body": "queues/mailboxes/large_bodies.py Part _spans, Body parts, Bodies left at_once dying",
     "what a search by id knows": "queues/mailboxes/lookup.py Lookup _by_id _by_correlation",
     "streams that have passed": """
-        queues/transit/return_routes.py Back upstreams downstreams, Brought _by, ReturnRoutes backs
+        queues/transit/return_routes.py Back upstreams downstreams, LastBrought _by, ReturnRoutes backs
     """,
     "rejections that wait for a session": "queues/transit/return_routes.py Back rejected",
     "ends of streams that wait for their answer": "queues/transit/transit_ends.py TransitEnds _ends",
