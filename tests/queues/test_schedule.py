@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from triack.queues.clock_jumps import ClockJumps
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.manager.engine import Engine
-from triack.queues.schedule import Phase, Restore, Schedule
+from triack.queues.schedule import ALWAYS, Phase, Restore, Schedule
 from triack.tools.chaos.run import run_seed
 from triack.tools.chaos.topics import TOPICS_FROM
 from triack.tools.chaos.topologies import RELAYED_FROM
@@ -84,8 +85,12 @@ def test_after_a_failure_only_what_was_kept_is_run_and_what_has_happened_is_told
 
 def test_rooms_are_restored_step_by_step() -> None:
     schedule, told = Schedule(), list[Restore]()
+
+    def note(when: Restore, *_given: object) -> None:
+        told.append(when)
+
     for when in reversed(Restore):
-        schedule.restore(when, lambda _content, _turn, _jumps, when=when: told.append(when))
+        schedule.restore(when, partial(note, when))
     schedule.handle_restored(StoreContent(bytes(16), 1), LocalTurn(), ClockJumps(None))
     assert told == list(Restore)
 
@@ -103,14 +108,16 @@ def test_a_container_that_a_room_has_registered_is_never_replaced(seed: int, mon
 
     monkeypatch.setattr(Engine, "__init__", note)
     run_seed(seed)
-    looked_at = {id(one): one for engine in engines for one in _registered(engine._schedule)}  # noqa: SLF001
+    looked_at = {id(one) for engine in engines for one in _registered(engine._schedule)}  # noqa: SLF001
     held = {id(one) for owner in gc.get_objects() if not isinstance(owner, tuple) for one in gc.get_referents(owner)}
     assert len(looked_at) > 60
-    assert [one for key, one in looked_at.items() if key not in held] == []
+    assert looked_at <= held
 
 
 def _registered(schedule: Schedule) -> Iterator[object]:
-    """Yield what a schedule looks at; it holds each in a tuple."""
-    for some in (*schedule._steps, schedule._timers, schedule._deadlines):  # noqa: SLF001
-        yield from (one for it in some for one in it.needs if one is not None)
+    """Yield what a schedule looks at; it holds each in a tuple, those with deadlines also in a list."""
+    for steps in schedule._steps:  # noqa: SLF001
+        yield from (one for step in steps for one in step.needs if step.needs is not ALWAYS)
+    yield from (one for timer in schedule._timers for one in timer.needs)  # noqa: SLF001
+    yield from (one for deadline in schedule._deadlines for one in deadline.needs)  # noqa: SLF001
     yield from (source.needs for source in schedule.fetches.sources)
