@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from triack.tools.replay.checks.findings import Record
+from triack.tools.replay.log.messages import last_of
 from triack.tools.replay.log.ranges import Span
 
 HERE: Final = "before, at the same node"
@@ -95,6 +96,4 @@ def spans_of(record: Record) -> list[Span]:
         return [(first, last) for first, last in record["ranges"]]
     if "first" in record:
         return [(record["first"], record["last"])]
-    number = record["number"]
-    packets = sum(packets for packets, _ in record["counts"]) if "counts" in record else 1
-    return [(number, number + packets - 1)]
+    return [(record["number"], last_of(record) if "counts" in record else record["number"])]

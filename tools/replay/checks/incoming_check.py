@@ -22,6 +22,7 @@ from triack.tools.replay.log.messages import (
     PLACE_MASK,
     ByPacket,
     block,
+    count_of,
     last_of,
     messages_of,
     numbers_of,
@@ -560,7 +561,7 @@ class Incoming(Side[Receiver]):
         place = counts[-1][1] - 1 + (begin if last == record["number"] else 0)
         here, end = (record["sequence"], record["number"], begin), (record["sequence"], last, place)
         if before is not None and here <= before and not record["redelivered"]:
-            self._out.count("out_of_order", sum(packets * messages for packets, messages in counts))
+            self._out.count("out_of_order", count_of(record))
             evidence = (
                 f"messages from {here[1]} message {begin} to {last} message {place} handed out after "
                 f"{before[0]}/{before[1]} message {before[2]}"

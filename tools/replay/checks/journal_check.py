@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 from triack.tools.replay.checks.findings import UNSENT_NS, Due, LaneReporter, Output, Record, awake, settled
 from triack.tools.replay.checks.incoming_check import Receiver
 from triack.tools.replay.checks.side import by_event
-from triack.tools.replay.log.messages import part
+from triack.tools.replay.log.messages import last_of, part
 from triack.tools.replay.log.ranges import RangeSet
 from triack.tools.replay.log.schema import EXPRESS, RECOVERABLE
 from triack.tools.replay.log.weights import Weights
@@ -94,7 +94,11 @@ class Copies(LaneReporter):
             behind: what relays have passed on.
         """
         for it in self._stored:
-            self._judge_passed(it, behind.get(it["sequence"], ()))
+            # Relays have passed on what a store ack is about, and said nothing of it: the link is not synchronous.
+            for numbers, wall_ns in behind.get(it["sequence"], ()):
+                at_ns = max(it["at_ns"], wall_ns - it["wall_ns"] + it["at_ns"])
+                for span in numbers.overlap(it["first"], it["last"]):
+                    self.handle_freed({**it, "at_ns": at_ns, "passed": True}, *span)
         # Of several peers it is not known whose session says that the store has not failed.
         peer = next(iter(peers)) if len(peers) == 1 else ""
         for (sequence, number), freed in (self._freed or {}).items() if not self._excused else ():
@@ -105,13 +109,6 @@ class Copies(LaneReporter):
         # A later start, which has no record of the stream, has found nothing of it, unless its log has lost its end.
         later = later._replace(incarnation=later.incarnation + 1)
         self._judge_gone(record, self._there, later, settled(self._node))
-
-    def _judge_passed(self, record: Record, passed: Collection[tuple[RangeSet, int]]) -> None:
-        """Relays have passed on what a store ack is about, and said nothing of it: the link is not synchronous."""
-        for numbers, wall_ns in passed:
-            at_ns = max(record["at_ns"], wall_ns - record["wall_ns"] + record["at_ns"])
-            for span in numbers.overlap(record["first"], record["last"]):
-                self.handle_freed({**record, "at_ns": at_ns, "passed": True}, *span)
 
     def _judge_silent(self, freed: Record, sequence: int, number: int, peer: str) -> None:
         """Nothing is said of a copy of what was freed: it must be said in time, and before a stop in good order."""
@@ -290,8 +287,8 @@ class Copies(LaneReporter):
         queue, sequence, number, place = record["queue"], record["sequence"], record["number"], record["place"]
         if not record.get("journaled"):
             if self.copied:
-                last = number + sum(packets for packets, _ in record["counts"])
-                self._settled_now |= {(queue, sequence, each) for each in range(number, last)} & self.copied.keys()
+                numbers = range(number, last_of(record) + 1)
+                self._settled_now |= {(queue, sequence, each) for each in numbers} & self.copied.keys()
             return
         for packets, messages in record["counts"]:
             for each in range(number, number + packets):

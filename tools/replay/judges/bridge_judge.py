@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 from triack.base.printable import counted
 from triack.tools.replay.checks.findings import Output, Record, settled
 from triack.tools.replay.checks.side import OfNode, by_event
-from triack.tools.replay.log.messages import PLACE_BITS, messages_of
+from triack.tools.replay.log.messages import PLACE_BITS, count_of, messages_of
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 
 BRIDGED: Final = ("taken", "known", "acked", "given", "refused", "pending")
@@ -52,8 +52,7 @@ class BridgeJudge(OfNode):
         self._SEES[record["event"]](self, record)
 
     def _on_bridge_took(self, record: Record) -> None:
-        known = record.get("known", 0)
-        taken = sum(packets * messages for packets, messages in record.get("counts", ()))
+        known, taken = record.get("known", 0), count_of(record)
         self._count(taken=taken, known=known)
         self._ahead -= taken + known
         if "stream" in record:

@@ -16,6 +16,7 @@ from typing import Final
 
 from triack.tools.replay.checks.findings import Output, Record, settled
 from triack.tools.replay.checks.side import OfNode
+from triack.tools.replay.log.messages import count_of, last_of
 from triack.tools.replay.log.schema import OF_TOPIC, is_system, priority_in
 
 EVENTS: Final = frozenset({"committed", "handed", "returned"})
@@ -96,17 +97,12 @@ class QueueJudge(OfNode):
     def _hand(self, stream: Stream, priority: int, record: Record) -> None:
         if record["at_ns"] != self._batch_ns:
             self._batch, self._batch_ns = self._batch + 1, record["at_ns"]
-        first = record["number"]
-        last = first + sum(packets for packets, _ in record["counts"]) - 1
-        since = self._leave(stream, first, last)
+        since = self._leave(stream, record["number"], last_of(record))
         if since is not None:
             self._judge(priority, max(since, self._filled.get(stream, 0)), record)
-        self._come_back(priority, record)
         self._handed[priority] = self._batch, record["n"]
-
-    def _come_back(self, priority: int, record: Record) -> None:
         if record["redelivered"] and priority in self._back:
-            self._back[priority] = max(0, self._back[priority] - _messages_of(record))
+            self._back[priority] = max(0, self._back[priority] - count_of(record))
             self._back_until[priority] = self._batch
 
     def _leave(self, stream: Stream, first: int, last: int) -> int | None:
@@ -133,11 +129,7 @@ class QueueJudge(OfNode):
                 return
 
     def _take_back(self, priority: int, record: Record) -> None:
-        self._back[priority] = self._back.get(priority, 0) + _messages_of(record)
+        self._back[priority] = self._back.get(priority, 0) + count_of(record)
         if self._start > 1:
             # What comes again of an earlier start is redelivered, too: the two cannot be told apart.
             self._excused.add(priority)
-
-
-def _messages_of(record: Record) -> int:
-    return sum(packets * messages for packets, messages in record["counts"])

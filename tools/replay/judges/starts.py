@@ -28,7 +28,10 @@ class Starts:
         for node, start in sorted(known):
             by_node[node].append(start)
         self._last = {node: starts[-1] for node, starts in by_node.items()}
-        self._lacking = {node: _between([0, *starts]) for node, starts in by_node.items()}
+        self._lacking = {
+            node: [(before + 1, after - 1) for before, after in pairwise([0, *starts]) if after > before + 1]
+            for node, starts in by_node.items()
+        }
         self._headless = headless or {}
         for node, start in self._headless:
             self._lacking[node].append((start, start))
@@ -93,7 +96,3 @@ class Starts:
             if node in self._surely_beyond:
                 told.append(f"a start after start {self._last[node]} of node {node}")
         return told
-
-
-def _between(starts: list[int]) -> list[Span]:
-    return [(before + 1, after - 1) for before, after in pairwise(starts) if after > before + 1]

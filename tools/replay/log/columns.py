@@ -115,9 +115,10 @@ def unpack(batch: pa.RecordBatch) -> list[Record]:
         present = [name for name in names if part.column(name).null_count < part.num_rows]
         rows = zip(*(_values(part.column(name)) for name in present), strict=True)
         made = [dict(zip(present, row, strict=True)) for row in rows]
-        for name in present:
-            if part.column(name).null_count:
-                _drop(made, name)
+        for name in [name for name in present if part.column(name).null_count]:
+            for record in made:
+                if record[name] is None:
+                    del record[name]
         for at, record in zip(pc.indices_nonzero(mask).to_pylist(), made, strict=True):
             records[at] = record
     return records
@@ -146,12 +147,6 @@ def _values(column: pa.Array) -> list[Any]:
         found.append(None if length is None else made[at : at + length])
         at += length or 0
     return found
-
-
-def _drop(records: list[Record], name: str) -> None:
-    for record in records:
-        if record[name] is None:
-            del record[name]
 
 
 class Columns:

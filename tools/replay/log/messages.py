@@ -51,6 +51,11 @@ def last_of(record: dict[str, Any]) -> int:
     return last
 
 
+def count_of(record: dict[str, Any]) -> int:
+    """Return how many messages end in the packets of a record."""
+    return sum(packets * messages for packets, messages in record.get("counts", ()))
+
+
 def numbers_of(spans: Iterable[Span]) -> RangeSet:
     """Return the packets that messages are of."""
     return RangeSet((first >> PLACE_BITS, last >> PLACE_BITS) for first, last in spans)

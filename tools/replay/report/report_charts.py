@@ -11,6 +11,7 @@ from triack.base.printable import printable
 from triack.tools.replay.checks.findings import Output, Record
 from triack.tools.replay.checks.side import by_event
 from triack.tools.replay.checks.silence_check import Left
+from triack.tools.replay.log.messages import count_of
 from triack.tools.replay.log.ranges import RangeSet
 from triack.tools.replay.log.schema import FAILURE_REASONS, POLICY_SHOWN, priority_in
 from triack.tools.replay.log.series import DELAY_BUCKETS_PER_DECADE, latency_bucket
@@ -87,8 +88,7 @@ class Charts:
         self._out.count(name + what, value)
 
     def _queue(self, record: Record, what: str) -> None:
-        messages = sum(packets * each for packets, each in record["counts"])
-        self._out.count(f"queue\t{what}\t{record['node']}\t{_shown(record['queue'])}", messages)
+        self._out.count(f"queue\t{what}\t{record['node']}\t{_shown(record['queue'])}", count_of(record))
 
     def _on_node_started(self, record: Record) -> None:
         self._out.count(f"name\t{record['node']}\t{_shown(record['name'])}", 1)
@@ -120,7 +120,7 @@ class Charts:
             self._out.chart(f"tiers {TIERS[0]}", record["wall_ns"], packets)
             return
         left.put(*span, record["at_ns"])
-        self._link(record, "messages", sum(packets * each for packets, each in record.get("counts", ())))
+        self._link(record, "messages", count_of(record))
 
     def _on_packet_received(self, record: Record) -> None:
         packets = record["packets"]

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 from triack.base.printable import counted, printable
 from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, Output, Record, awake, settled
 from triack.tools.replay.checks.side import OfNode, by_event
+from triack.tools.replay.log.messages import count_of, last_of
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import EXPRESS, READER_COUNTS
 from triack.tools.replay.topics.contents import Contents
@@ -245,7 +246,7 @@ class TopicJudge(OfNode):
 
     def _on_placed(self, record: Record) -> None:
         first = record["at_place"]
-        last = first + sum(packets * each for packets, each in record["counts"]) - 1
+        last = first + count_of(record) - 1
         contents, key = self._contents, (record["origin"], record["stream"], record["sequence"])
         if record.get("recovered"):
             self._found.add(first, last)
@@ -274,7 +275,7 @@ class TopicJudge(OfNode):
         if record["class"] == "transactional" and number <= before:
             where = {"origin": key[0], "stream": key[1], "sequence": key[2]}
             self._report(record, "topic_order", f"packet {number} got its place behind {before}", first, **where)
-        self._numbers[key] = number + sum(packets for packets, _ in record["counts"]) - 1
+        self._numbers[key] = last_of(record)
         if key in self._unplaced:
             self._unplaced[key] -= last - first + 1
             if self._unplaced[key] < 0:

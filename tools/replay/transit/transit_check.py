@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from triack.tools.replay.checks.findings import Due, Output, Record, settled
 from triack.tools.replay.checks.side import Side, by_event
-from triack.tools.replay.log.ranges import RangeSet, size
+from triack.tools.replay.log.ranges import RangeSet
 from triack.tools.replay.log.schema import EXPRESS, FREED_REASONS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.log.series import latency_bucket
 from triack.tools.replay.transit.brought import Brought
@@ -204,7 +204,8 @@ class Passing(Side[Passed]):
             known.given_up.add(first, last)
         for low, high, since_ns in known.drop(first, last):
             if reason in ACKED:
-                self._note_dwell(record, size([(low, high)]), since_ns)
+                bucket = latency_bucket(record["wall_ns"] - since_ns)
+                self._out.count(f"dwell\t{self._origin}\t{self._stream}\t{self.node}\t{bucket}", high - low + 1)
 
     def handle_end_passed(self, record: Record) -> None:
         """The relay told the next hop that a stream has ended."""
@@ -256,10 +257,6 @@ class Passing(Side[Passed]):
             )
             unheard = [part for span in carried.overlap(first, last) for part in acked.missing(*span)]
             self._each(record, "freed_too_early", f"{evidence} that had not come", unheard, session=session)
-
-    def _note_dwell(self, record: Record, packets: int, since_ns: int) -> None:
-        bucket = latency_bucket(record["wall_ns"] - since_ns)
-        self._out.count(f"dwell\t{self._origin}\t{self._stream}\t{self.node}\t{bucket}", packets)
 
     # ---- the end
 
