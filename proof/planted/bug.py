@@ -72,6 +72,7 @@ def _in_place_of(stand_in: Callable[..., Any], right: object, name: str) -> Plan
         def planted(*arguments: Any, **named: Any) -> Any:
             return stand_in(own, *arguments, **named)
 
+        planted.__name__ = name  # by which the search finds it again in a copy of what holds it
         planted.__signature__ = signature.replace(parameters=[*signature.parameters.values()][1:])  # type: ignore[attr-defined]
         patch.setattr(right, name, planted)
 
@@ -92,6 +93,7 @@ class Always:
         def planted(*_arguments: Any, **_named: Any) -> object:
             return self.value
 
+        planted.__name__ = self.name  # as above
         planted.__signature__ = inspect.signature(getattr(self.home, self.name))  # type: ignore[attr-defined]
         patch.setattr(self.home, self.name, planted)
 
