@@ -107,12 +107,12 @@ MAX_FILE_LINES = 700
 LONGER_FILES = {
     "queues/mailboxes/local_queues.py": 745,
     "queues/mailboxes/mailbox.py": 1_006,
-    "queues/manager/engine.py": 949,
+    "queues/manager/engine.py": 834,
     "queues/streams/outbox.py": 857,
     "queues/transit/transits.py": 927,
     "session/session.py": 712,
     "store/store.py": 764,
-    "tests/tools/outbox/test_pump.py": 837,
+    "tests/tools/outbox/test_pump.py": 747,
     "tools/replay/judges/stream_judge.py": 846,
 }
 """Files with more lines, and how many each has: they may only become shorter, and those that fit leave the list."""
@@ -120,13 +120,13 @@ MAX_FUNCTION_LINES = 70
 MAX_METHODS = 30
 LARGER_CLASSES = {
     "node/handles/message.py Message": 32,
-    "node/handles/transaction.py Transaction": 35,
+    "node/handles/transaction.py Transaction": 34,
     "node/shell/driver.py Driver": 47,
     "node/shell/engine_handle.py EngineHandle": 35,
     "ordering/transit.py TransitSequence": 41,
     "queues/mailboxes/local_queues.py LocalQueues": 43,
     "queues/mailboxes/mailbox.py Mailbox": 66,
-    "queues/manager/engine.py Engine": 85,
+    "queues/manager/engine.py Engine": 73,
     "queues/streams/inbox.py Inbox": 45,
     "queues/streams/outbox.py Outbox": 64,
     "queues/streams/outgoing_stream.py OutgoingStream": 33,

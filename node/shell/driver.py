@@ -326,7 +326,7 @@ class Driver:
         endpoint.on_trouble = self._handle_trouble
         inbox = endpoint.inbox
         self._inboxes.append(inbox)
-        inbox.source_of, inbox.now_ns = self.engine.source_of, self._now_ns
+        inbox.source_of, inbox.now_ns = self.engine.receiver.source_of, self._now_ns
         inbox.on_arrived, inbox.on_read = self.wake, self._wake_here
         self.start_task(self._receive(endpoint), f"triack-receive-{scheme}")
 

@@ -20,8 +20,8 @@ from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket, Run
 from triack.queues.mailboxes.priority_queue import Level, PriorityQueue
 from triack.queues.mailboxes.progress import Progress
-from triack.queues.manager.burst import Burst
 from triack.queues.manager.engine import Engine
+from triack.queues.manager.receiver import Burst, Receiver
 from triack.queues.manager.recorder import Recorder
 from triack.queues.packing import Unpacked
 from triack.queues.peers.history import History
@@ -49,8 +49,8 @@ BUGS = Bugs()
 # ---- where a peer is
 
 
-@BUGS.by_seeds("a path is used before it is validated", Engine, "_end_burst")
-def _path(end_burst: Any, self: Engine, run: Burst | None, sender: str, now_ns: int) -> None:
+@BUGS.by_seeds("a path is used before it is validated", Receiver, "_end_burst")
+def _path(end_burst: Any, self: Receiver, run: Burst | None, sender: str, now_ns: int) -> None:
     if run is not None and run.newest > run.conversation.highest_counter:
         run.conversation.highest_counter = run.newest
         self.handshakes.index.move(run.conversation, sender)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from triack.base.clock import WallClock
 from triack.base.commit import Commit, StoreContent
-from triack.base.datagram import Channels, Header, Kind, connection_id_of, read_header
+from triack.base.datagram import Channels
 from triack.base.delivery import Delivery
-from triack.base.errors import ProtocolError, TriackError
+from triack.base.errors import TriackError
 from triack.base.peers import Directory
 from triack.base.reasons import DropReason
 from triack.base.units import MS
@@ -30,14 +30,14 @@ from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Resolver, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
 from triack.queues.manager.administration import Administration
-from triack.queues.manager.burst import Burst
 from triack.queues.manager.callers import Callers
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.jobs import Jobs
 from triack.queues.manager.link_news import News
 from triack.queues.manager.operator_settings import OperatorSettings
-from triack.queues.manager.pings import Pings, clock_of
+from triack.queues.manager.pings import Pings
 from triack.queues.manager.publish_windows import PublishWindows
+from triack.queues.manager.receiver import Receiver
 from triack.queues.manager.recorder import Recorder, start_record
 from triack.queues.manager.session_event_router import SessionEventRouter
 from triack.queues.manager.transmitter import Giving, Transmitter
@@ -45,7 +45,7 @@ from triack.queues.manager.watching import Watching
 from triack.queues.messages import Outgoing
 from triack.queues.node_settings import NodeSettings, synced_by
 from triack.queues.peers.handshake import Handshakes
-from triack.queues.peers.link import HELLOS, Conversation, Links
+from triack.queues.peers.link import Conversation, Links
 from triack.queues.peers.origins import Origins
 from triack.queues.peers.permissions import Permissions
 from triack.queues.peers.session_settings import session_settings, traits_of
@@ -72,7 +72,7 @@ from triack.queues.transit.transit_purge import TransitPurge
 from triack.queues.transit.transits import Transits
 from triack.queues.ways import Ways
 from triack.session.protocol.codec import content_limit_bytes
-from triack.session.protocol.states import CloseReason, SessionState
+from triack.session.protocol.states import CloseReason
 
 if TYPE_CHECKING:
     from random import Random
@@ -97,6 +97,7 @@ class Engine(OperatorSettings):
         node_id: 16 bytes that name this node permanently.
         failure: the error that ended the store, or None.
         callers: those that call this node and get no answer.
+        receiver: takes the datagrams that come.
         draining: whether the node is closing, or at rest, and accepts nothing new.
         watching: readers of acknowledgement events.
         routes: the way to each destination; change them with ``set_routes``.
@@ -127,7 +128,7 @@ class Engine(OperatorSettings):
         self.drops: Counter[DropReason] = Counter()
         self.failure: TriackError | None = None
         self.draining, self.watching = False, Watching()
-        self._channels, self._directory = channels, directory
+        self._directory = directory
         self.routes = Routes(directory, routes)
         self._origins = Origins()
         self.resolver = Resolver(directory, address)
@@ -141,7 +142,8 @@ class Engine(OperatorSettings):
         self.inbox = self._make_inbox(channels)
         self.outbox = self._make_outbox(content, random, now_ns)
         self.publish_windows = PublishWindows(settings.publish_window, self.outbox)
-        self.handshakes = self._make_handshakes(content, name, address if announced is None else announced, random)
+        said = address if announced is None else announced
+        self.handshakes = self._make_handshakes(content, name, said, channels, random)
         self.routes.has_met = self.handshakes.peers.has_met
         self.inbox.order_acks.history = self.handshakes.history
         self.news = News(self.handshakes.index.at)
@@ -163,6 +165,9 @@ class Engine(OperatorSettings):
         self.inbox.on_refused = self.remote.handle_refused
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
+        self.receiver = Receiver(
+            *(self.handshakes, self.callers, self.pings, self.drops, self._report, self._close, self._is_open)
+        )
         self.inbox.route = self._transmitter.route
         self._register()
         self._restore(content, now_ns)
@@ -178,13 +183,15 @@ class Engine(OperatorSettings):
             room.register(self._schedule)
         self._schedule.tell(self.news.news, self.callers.news)
 
-    def _make_handshakes(self, content: StoreContent, name: str, address: str, random: "Random") -> Handshakes:
+    def _make_handshakes(
+        self, content: StoreContent, name: str, address: str, channels: Channels, random: "Random"
+    ) -> Handshakes:
         return Handshakes(
             content,
             name=name,
             address=address,
             settings=self.settings,
-            channels=self._channels,
+            channels=channels,
             directory=self._directory,
             random=random,
             links=self.outbox.links,
@@ -228,7 +235,7 @@ class Engine(OperatorSettings):
                 draw=self.draw_runs,
                 conversations=self.handshakes.index,
                 proved_of=self._proved_of,
-                keyless=self._channels.seals is None,
+                keyless=self.handshakes.channels.seals is None,
                 drops=self.drops,
                 node_id=self.node_id,
             ),
@@ -604,89 +611,7 @@ class Engine(OperatorSettings):
     def handle_datagrams(self, burst: list[bytes], sender: str, now_ns: int) -> None:
         """Handle datagrams that came together from an address, in order, with less work than one by one."""
         self.jobs.turn(now_ns)
-        run: Burst | None = None
-        while burst:
-            taken = 1
-            try:
-                header = read_header(burst[0])
-                if header.kind is not Kind.DATA:
-                    self._end_burst(run, sender, now_ns)
-                    run = None
-                    self._handle_other(burst[0], header, sender, now_ns)
-                else:
-                    conversation = self.handshakes.index.of(header)
-                    if run is not None and run.conversation is not conversation:
-                        self._end_burst(run, sender, now_ns)
-                        run = None
-                    run = run or Burst(conversation)
-                    taken = self._open_run(run, burst, header, now_ns)
-            except ProtocolError as error:
-                self.drops[error.reason] += 1
-                self.callers.handle_dropped(burst[0], error, sender, now_ns)
-            burst = burst[taken:]
-        self._end_burst(run, sender, now_ns)
-
-    def _open_run(self, run: Burst, burst: list[bytes], header: Header, now_ns: int) -> int:
-        """Open the data at the beginning of a burst. Returns how many datagrams were opened."""
-        conversation = run.conversation
-        opened, taken = conversation.open_run(burst, header, now_ns)
-        run.add(opened, conversation.channel.overhead_bytes)
-        for error in opened.errors:
-            self._handle_unopened(conversation, error)
-            self.drops[error.reason] += 1
-        return taken
-
-    def _end_burst(self, run: Burst | None, sender: str, now_ns: int) -> None:
-        """Give the opened datagrams of one conversation to its session."""
-        if run is None or not run.payloads:
-            return
-        conversation, session = run.conversation, run.conversation.session
-        conversation.wake()
-        try:
-            if session.state is SessionState.ACCEPTING:
-                self.handshakes.confirm(conversation)
-        except ProtocolError as error:
-            self.drops[error.reason] += len(run.payloads)
-            return
-        session.handle_datagrams(run.payloads, run.counters, now_ns)
-        if conversation.known is not None:
-            conversation.known.handle_serial(session.peer_commit_serial)
-        conversation.handle_arrived(run.newest, sender, run.size_bytes, self.handshakes.sessions.draw, now_ns)
-        self._report(conversation)
-
-    def _handle_other(self, data: bytes, header: Header, sender: str, now_ns: int) -> None:
-        if header.kind is Kind.CONNECT:
-            self._handle_connect(data, header, sender, now_ns)
-            return
-        conversation = self.handshakes.index.of(header)
-        payload = self._open(conversation, data, header, now_ns)
-        conversation.wake()
-        _HANDLERS[header.kind](self, conversation, header, payload, sender, now_ns)
-        if header.kind not in HELLOS:
-            conversation.handle_arrived(header.counter, sender, len(data), self.handshakes.sessions.draw, now_ns)
-        self._report(conversation)
-
-    def _open(self, conversation: Conversation, data: bytes, header: Header, now_ns: int) -> bytes:
-        try:
-            return conversation.open(data, header, now_ns)
-        except ProtocolError as error:
-            self._handle_unopened(conversation, error)
-            raise
-
-    def _handle_unopened(self, conversation: Conversation, error: ProtocolError) -> None:
-        if error.reason == DropReason.TOO_MANY_FORGERIES:
-            self._close(conversation, CloseReason.TOO_MANY_FORGERIES)
-
-    def source_of(self, datagram: bytes) -> str | bytes | None:
-        """The peer whose turn a datagram uses, by the conversation that it names; None for all others.
-
-        It costs one lookup and proves nothing: a sender that names another peer's conversation uses up that peer's
-        turns. An address is no source because a peer may send from any number of them.
-        """
-        conversation = self.handshakes.conversations.get(connection_id_of(datagram))
-        if conversation is None:
-            return None
-        return conversation.channel.peer or conversation.peer_id or conversation.path
+        self.receiver.handle_datagrams(burst, sender, now_ns)
 
     def handle_path_lost(self, address: str, now_ns: int) -> None:
         """The transport says that an address cannot be reached any more."""
@@ -723,40 +648,6 @@ class Engine(OperatorSettings):
         conversation.wake()
         self._report(conversation)
 
-    def _handle_connect(self, data: bytes, header: Header, sender: str, now_ns: int) -> None:
-        if self.draining or self.failure is not None:
-            raise ProtocolError(DropReason.CLOSING)
-        self.handshakes.handle_connect(data, header, sender, now_ns)
-
-    def _handle_accept(
-        self, conversation: Conversation, _header: Header, payload: bytes, _sender: str, now_ns: int
-    ) -> None:
-        self.handshakes.handle_accept(conversation, self.handshakes.codec.decode_hello(payload), now_ns)
-
-    def _handle_retry(
-        self, conversation: Conversation, _header: Header, _payload: bytes, _sender: str, _now_ns: int
-    ) -> None:
-        conversation.session.handle_retry()
-
-    def _handle_challenge(
-        self, conversation: Conversation, _header: Header, payload: bytes, sender: str, _now_ns: int
-    ) -> None:
-        self._check_open(conversation)
-        conversation.look_around().handle_challenge(clock_of(payload)[0], sender)
-
-    def _handle_response(
-        self, conversation: Conversation, _header: Header, payload: bytes, sender: str, now_ns: int
-    ) -> None:
-        self._check_open(conversation)
-        answer, clock_ms = clock_of(payload)
-        if not self.pings.handle_response(conversation, answer, clock_ms, now_ns):
-            self.handshakes.index.handle_response(conversation, answer, sender)
-
-    @staticmethod
-    def _check_open(conversation: Conversation) -> None:
-        if not conversation.is_live:
-            raise ProtocolError(DropReason.NOT_OPEN)
-
     def _content_bytes(self, peer: str, in_force_bytes: int | None) -> int:
         """The largest content that fits a datagram to a peer, at its address or, without a session, all its addresses.
 
@@ -767,7 +658,7 @@ class Engine(OperatorSettings):
                 min(traits_of(address).base_bytes, session_settings(self.settings, address).max_datagram_bytes)
                 for address in self.handshakes.reach.addresses_of(peer) or ("udp:",)
             )
-        return content_limit_bytes(self.handshakes.codec, in_force_bytes, self._channels.overhead_bytes)
+        return content_limit_bytes(self.handshakes.codec, in_force_bytes, self.handshakes.channels.overhead_bytes)
 
     # ---- the clock
 
@@ -941,9 +832,3 @@ class Engine(OperatorSettings):
 
 
 _SENT_AT = attrgetter("packet.sent_at_ms")
-_HANDLERS = {
-    Kind.ACCEPT: Engine._handle_accept,
-    Kind.RETRY: Engine._handle_retry,
-    Kind.CHALLENGE: Engine._handle_challenge,
-    Kind.RESPONSE: Engine._handle_response,
-}

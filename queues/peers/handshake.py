@@ -128,7 +128,7 @@ class Handshakes:
         self._node_id = content.node_id
         self._freshness = Freshness()
         self._settings = settings
-        self._channels = channels
+        self.channels = channels
         self._directory = directory
         self._links = links
         self._on_served, self._give_up = on_served, give_up
@@ -149,7 +149,7 @@ class Handshakes:
             self._on_served(link, now_ns)
             return
         link.dialer.known = self._directory.named(link.peer)
-        if not self._channels.knows(link.peer):
+        if not self.channels.knows(link.peer):
             self._drops[DropReason.NO_KEY] += 1
             return
         addresses = self.reach.ways_to(link.peer)
@@ -159,7 +159,7 @@ class Handshakes:
     def _call(self, link: Link, addresses: tuple[str, ...], now_ns: int) -> None:
         try_ns = link.dialer.choose(addresses, now_ns)
         path = link.dialer.address
-        channel = self._channels.dial(link.peer, path.partition(":")[0])
+        channel = self.channels.dial(link.peer, path.partition(":")[0])
         own = self.sessions.introduce(link.peer, link.peer_id)
         named, spacing_ns = (link.peer, path), link.dialer.spacing_ns(now_ns)
         session = self.sessions.make(own, named, link.peer_id, channel, now_ns, try_ns=try_ns, spacing_ns=spacing_ns)
@@ -211,7 +211,7 @@ class Handshakes:
 
         Raises ProtocolError with the reason if there will be no session.
         """
-        answer = self._channels.answer(datagram, header, sender, now_ns)
+        answer = self.channels.answer(datagram, header, sender, now_ns)
         if answer.channel is None:
             self.replies.append((sender, answer.retry))
             return

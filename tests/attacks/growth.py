@@ -268,7 +268,7 @@ OTHERS = {
         queues/mailboxes/mailbox.py Notices news
         queues/topics/topics.py Topics news
         queues/mailboxes/local_commit.py LocalCommit queued settled waiters
-        queues/manager/burst.py Burst payloads counters
+        queues/manager/receiver.py Burst payloads counters
         queues/manager/callers.py Callers news
         queues/manager/effects.py Send datagrams
         queues/manager/link_news.py News news

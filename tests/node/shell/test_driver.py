@@ -71,7 +71,7 @@ class Script:
         self.idle = True
         self.draining = False
         self.is_behind = False
-        self.outbox = self.handshakes = self.news = self
+        self.outbox = self.handshakes = self.news = self.receiver = self
         self.jobs: Any = None
         self.streams: list[object] = []
         self.conversations: dict[bytes, object] = {}
