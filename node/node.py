@@ -459,7 +459,8 @@ class Node(Verbs):
             boot=platform.boot(),
             routes=self._routes,
         )
-        engine.draining = self._at_rest
+        if self._at_rest:
+            engine.rest()
         engine.callers.describe_key = partial(encode_key, KeyKind.PUBLIC)
         return engine
 

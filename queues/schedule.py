@@ -4,7 +4,7 @@ Promise: work is done in the order of ``Phase``; within a phase, rooms have thei
 registered. A step that names containers is run only while one of them holds something, and a timer only when its time
 has come: a room that has nothing to do is not asked.
 
-    a poll          timers, the next job, PACK_EXPRESS GIVE CALL, what sessions send, NOTE TELL WATCH
+    a poll          timers, the next job, PACK_EXPRESS GIVE CALL SEND, NOTE TELL WATCH
     the next job    END EXPIRE, a read if it is its turn; else RELAY ANSWER PACK ADD, and a commit or a read
     a commit        BEGIN FREE NOTE_COMMIT NOTE before it goes to the disk, SENDS ACKS READS when it has returned
 """
@@ -57,11 +57,14 @@ class Phase(IntEnum):
     CALL = 14
     """Peers are called for which something waits. A step returns as those of ``GIVE``."""
 
-    NOTE = 15
-    """The session log has everything else. A step gets the time, in ns; so do the following."""
-    TELL = 16
+    SEND = 15
+    """Sessions make datagrams. This continues when the store has failed, as do the following."""
+
+    NOTE = 16
+    """The session log has everything else."""
+    TELL = 17
     """What the operator is to hear is complete."""
-    WATCH = 17
+    WATCH = 18
     """Readers of acknowledgement events get them."""
 
 
@@ -198,5 +201,5 @@ class Schedule:
         self._clocks[:] = kept
         self._timers[:] = [timer for timer in self._timers if set(kept) & set(timer.clocks)]
         self._deadlines.clear()
-        for steps in self._steps[: Phase.NOTE]:
+        for steps in self._steps[: Phase.SEND]:
             steps.clear()

@@ -96,6 +96,7 @@ class Session:
             current.
         peer_commit_serial: the greatest mark that came from the peer.
         ack_sender: the acks that this end owes, and when they are due.
+        timers: those that are set, and when each ends.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class Session:
         self._probing = Probing(reliable=traits.reliable)
         self.idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
         self._keep_alive = KeepAlive(keep_alive_ns)
-        self._timers = Timers()
+        self.timers = Timers()
         self.events: list[Event] = []
         self.path_size = PathSize(
             traits,
@@ -143,11 +144,11 @@ class Session:
             share=share,
             window=self.window,
             rtt=self.rtt,
-            timers=self._timers,
+            timers=self.timers,
             tell=self.events.append,
         )
         self._departing = Departing(
-            self.window, share, self._probing, self.ack_sender, self.rtt, self._timers, self.path_size
+            self.window, share, self._probing, self.ack_sender, self.rtt, self.timers, self.path_size
         )
         self._loss_timers = LossTimers(
             self.policy,
@@ -156,7 +157,7 @@ class Session:
             self._probing,
             self.ack_sender,
             self.rtt,
-            self._timers,
+            self.timers,
             idle=self.idle,
         )
         self._builder = DatagramBuilder(
@@ -164,7 +165,7 @@ class Session:
         )
         self._counter = 0
         self._goodbye: CloseReason | None = None
-        self._timers[Timer.CONNECT_LIMIT] = end_ns(now_ns + in_ns(settings.connect_timeout_s), spacing_ns)
+        self.timers[Timer.CONNECT_LIMIT] = end_ns(now_ns + in_ns(settings.connect_timeout_s), spacing_ns)
         if peer is not None:
             self._take_peer(peer)
 
@@ -214,11 +215,6 @@ class Session:
     def is_closed(self) -> bool:
         """Whether the session has ended."""
         return self.state is SessionState.CLOSED
-
-    @property
-    def is_paced(self) -> bool:
-        """Whether a packet waits for credit of the pacer."""
-        return Timer.PACING in self._timers
 
     @property
     def room(self) -> int:
@@ -287,7 +283,7 @@ class Session:
         """Accept no more packets, wait for the last acks, then close. Closes immediately if it is not open."""
         if self.state is SessionState.OPEN:
             self._move(SessionEvent.DRAIN)
-            self._timers[Timer.DRAIN_LIMIT] = now_ns + in_ns(self._settings.drain_timeout_s)
+            self.timers[Timer.DRAIN_LIMIT] = now_ns + in_ns(self._settings.drain_timeout_s)
             # Missing acks must not wait for the receiver's delays.
             self._probing.ping_due = True
             self._close_if_drained()
@@ -302,7 +298,7 @@ class Session:
         if self.peer is not None and not self._opening.due and reason not in UNTOLD:
             self._goodbye = reason
         self._move(reason)
-        self._timers.clear()
+        self.timers.clear()
         self.events.append(SessionClosed(reason, self.window.unacked))
 
     def take_counter(self, count: int = 1) -> tuple[int, int]:
@@ -322,14 +318,14 @@ class Session:
         if interval_ns == self._keep_alive.interval_ns:
             return
         self._keep_alive.interval_ns = interval_ns
-        self._timers.pop(Timer.KEEP_ALIVE, None)
+        self.timers.pop(Timer.KEEP_ALIVE, None)
         if interval_ns and self.state is SessionState.OPEN:
-            self._timers[Timer.KEEP_ALIVE] = self._keep_alive.look_again_ns(now_ns)
+            self.timers[Timer.KEEP_ALIVE] = self._keep_alive.look_again_ns(now_ns)
 
     def hasten(self, wait_ns: int, now_ns: int) -> None:
         """The peer may be reachable again: an initiator without an answer repeats its hello within ``wait_ns``."""
         if self.state is SessionState.CONNECTING and self._opening.hasten(wait_ns):
-            self._timers[Timer.CONNECT_RESEND] = now_ns + wait_ns
+            self.timers[Timer.CONNECT_RESEND] = now_ns + wait_ns
 
     # ---- inputs
 
@@ -343,10 +339,10 @@ class Session:
             # The acceptor waits for our first datagram, so one must leave, and again until it is answered.
             self._opening.handle_measured(rtt_ns, tells=self.policy.reckons_by_rtt)
             self.ack_sender.session_ack.debt.handle_request()
-            self._timers[Timer.CONNECT_RESEND] = now_ns + CONNECT_RESEND_NS
+            self.timers[Timer.CONNECT_RESEND] = now_ns + CONNECT_RESEND_NS
             # It is open here, so it is not given up sooner than any open session.
             limit_ns = max(in_ns(self._settings.connect_timeout_s), self._loss_timers.timeout_ns)
-            self._timers[Timer.CONNECT_LIMIT] = now_ns + limit_ns
+            self.timers[Timer.CONNECT_LIMIT] = now_ns + limit_ns
         elif self.state is SessionState.ACCEPTING:
             self._opening.handle_connect(peer)
 
@@ -378,7 +374,7 @@ class Session:
             _HANDLERS[type(frame)](self, frame, counter, now_ns)
             if self.state not in _LISTENING:
                 return
-        self.ack_sender.arm(self._timers)
+        self.ack_sender.arm(self.timers)
         if self.state is SessionState.DRAINING:
             self._close_if_drained()
 
@@ -401,7 +397,7 @@ class Session:
         """The commit that holds these received packets has returned."""
         self.ack_sender.handle_stored(numbers, now_ns)
         if self.state is not SessionState.CLOSED:
-            self.ack_sender.arm(self._timers)
+            self.ack_sender.arm(self.timers)
 
     def withhold(self, number: int) -> None:
         """A received packet is refused and its rejection follows: until the peer has that, session acks name it."""
@@ -435,14 +431,14 @@ class Session:
     def handle_timer(self, now_ns: int) -> None:
         """Handle every expired timer."""
         while self.state is not SessionState.CLOSED:
-            timer = self._timers.poll_expired(now_ns)
+            timer = self.timers.poll_expired(now_ns)
             if timer is None:
                 return
             _EXPIRIES[timer](self, now_ns)
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called at the latest, or None."""
-        return min(self._timers.values(), default=None)
+        return min(self.timers.values(), default=None)
 
     # ---- outputs
 
@@ -462,7 +458,7 @@ class Session:
             self._handle_departed(leaving.packets, now_ns)
         elif type(leaving) is Transmit:
             if leaving.ack or leaving.store_ack:
-                self.ack_sender.arm(self._timers)
+                self.ack_sender.arm(self.timers)
             if leaving.ping and not self._opening.unconfirmed:
                 self._loss_timers.handle_pinged(now_ns)
             if leaving.packet is not None:
@@ -480,7 +476,7 @@ class Session:
             return None
         hello, wait_ns = self._opening.say(now_ns), self._opening.wait_ns
         if wait_ns is not None:
-            self._timers[Timer.CONNECT_RESEND] = end_ns(now_ns + wait_ns, self._opening.spacing_ns)
+            self.timers[Timer.CONNECT_RESEND] = end_ns(now_ns + wait_ns, self._opening.spacing_ns)
         kind = TransmitKind.CONNECT if self.initiator else TransmitKind.ACCEPT
         return Transmit(kind, *self.take_counter(), self._codec.encode_hello(hello))
 
@@ -511,19 +507,19 @@ class Session:
         rtt_ns = told_ns or measured_ns
         self._loss_timers.begin(rtt_ns)
         self.ack_sender.agree(self.policy, rtt_ns)
-        self._timers.pop(Timer.CONNECT_LIMIT, None)
-        self._timers[Timer.CLEANUP] = now_ns + in_ns(self._settings.cleanup_interval_s)
+        self.timers.pop(Timer.CONNECT_LIMIT, None)
+        self.timers[Timer.CLEANUP] = now_ns + in_ns(self._settings.cleanup_interval_s)
         self.idle.since_ns = now_ns
         if self._keep_alive.interval_ns:
-            self._timers[Timer.KEEP_ALIVE] = now_ns + self._keep_alive.interval_ns
+            self.timers[Timer.KEEP_ALIVE] = now_ns + self._keep_alive.interval_ns
         self.events.append(SessionOpened())
         self.events += map(WindowChanged, self.window.changes())
 
     def _confirm(self) -> None:
         """The peer has spoken on the session, so it is open at both ends."""
         self._opening.unconfirmed = False
-        self._timers.pop(Timer.CONNECT_RESEND, None)
-        self._timers.pop(Timer.CONNECT_LIMIT, None)
+        self.timers.pop(Timer.CONNECT_RESEND, None)
+        self.timers.pop(Timer.CONNECT_LIMIT, None)
 
     def _on_packet(self, frame: PacketFrame, counter: int, now_ns: int) -> None:
         if frame.mark > self.peer_commit_serial:
@@ -553,7 +549,7 @@ class Session:
         self.peer_commit_serial = max(self.peer_commit_serial, run.mark)
         self.idle.since_ns = now_ns
         self.events.append(self.ack_sender.handle_run(run, counter, now_ns))
-        self.ack_sender.arm(self._timers)
+        self.ack_sender.arm(self.timers)
 
     def _on_ack(self, frame: AckFrame, _counter: int, now_ns: int) -> None:
         window = self.window
@@ -566,12 +562,12 @@ class Session:
         window.peer_window = frame.window or 1  # a window of 0 would never open again
         if acked:
             self._probing.handle_progress()
-            if Timer.PROBE in self._timers:
-                del self._timers[Timer.PROBE]
+            if Timer.PROBE in self.timers:
+                del self.timers[Timer.PROBE]
         else:
             self._probing.handle_barren()
         self._detect_losses(now_ns, acked)
-        if acked or Timer.PROBE not in self._timers:
+        if acked or Timer.PROBE not in self.timers:
             self._loss_timers.arm_probe(now_ns)
         if acked and window.flying and not self._probing.last_asked and self._departing.is_stuck:
             # The window has shrunk, and packets that the peer need not acknowledge yet fill it.
@@ -613,10 +609,10 @@ class Session:
         lost, look_again_ns = self.window.detect_losses(now_ns)
         self.path_size.handle_acked(acked, lost)
         if look_again_ns is None:
-            if Timer.LOSS in self._timers:
-                del self._timers[Timer.LOSS]
+            if Timer.LOSS in self.timers:
+                del self.timers[Timer.LOSS]
         else:
-            self._timers[Timer.LOSS] = max(look_again_ns, now_ns + 1)
+            self.timers[Timer.LOSS] = max(look_again_ns, now_ns + 1)
 
     # ---- timers
 
@@ -627,14 +623,14 @@ class Session:
             # Packets in flight already ask for an ack, unless the peer may take its time and the next packet waits for
             # that.
             self._probing.ping_due = not self.window.flying or self._departing.next_larger(now_ns) is not None
-            self._timers[Timer.CONNECT_RESEND] = now_ns + CONNECT_RESEND_NS
+            self.timers[Timer.CONNECT_RESEND] = now_ns + CONNECT_RESEND_NS
 
     def _on_connect_limit(self, _now_ns: int) -> None:
         self.close(CloseReason.ACK_TIMEOUT if self._opening.unconfirmed else CloseReason.CONNECT_TIMEOUT)
 
     def _on_ack_delay(self, now_ns: int) -> None:
         self.ack_sender.handle_timer(now_ns)
-        self.ack_sender.arm(self._timers)
+        self.ack_sender.arm(self.timers)
 
     def _on_probe(self, now_ns: int) -> None:
         oldest = self.window.oldest_unacked(PROBE_PACKETS)
@@ -660,7 +656,7 @@ class Session:
         waits = self.window.unacked or self._loss_timers.unstored or self.state is not SessionState.OPEN
         if self.idle.is_over(now_ns) and not waits:
             self.events.append(SessionIdle())
-        self._timers[Timer.CLEANUP] = self.idle.look_again_ns(now_ns)
+        self.timers[Timer.CLEANUP] = self.idle.look_again_ns(now_ns)
 
     def _on_path_mtu(self, now_ns: int) -> None:
         self.path_size.handle_timer(now_ns)
@@ -668,7 +664,7 @@ class Session:
     def _on_keep_alive(self, now_ns: int) -> None:
         if self._keep_alive.is_due(now_ns):
             self._probing.ping_due = True
-        self._timers[Timer.KEEP_ALIVE] = self._keep_alive.look_again_ns(now_ns)
+        self.timers[Timer.KEEP_ALIVE] = self._keep_alive.look_again_ns(now_ns)
 
     def _on_pacing(self, _now_ns: int) -> None:
         """Nothing to do: ``poll_transmit`` looks at the pacer itself."""

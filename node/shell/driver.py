@@ -372,14 +372,14 @@ class Driver:
             for received in group:
                 data = received.data
                 if not data:
-                    engine.handle_datagrams(datagrams, sender, now_ns)
+                    engine.receiver.handle_datagrams(datagrams, sender, now_ns)
                     datagrams = []
                     engine.handle_path_lost(sender, now_ns)
                 elif data[0] == _ENROL and self.enrolling is not None:
                     enrolling.append(received)
                 else:
                     datagrams.append(data)
-            engine.handle_datagrams(datagrams, sender, now_ns)
+            engine.receiver.handle_datagrams(datagrams, sender, now_ns)
         return enrolling
 
     async def _let_store_catch_up(self) -> None:

@@ -51,8 +51,8 @@ BUGS = Bugs()
 
 @BUGS.by_seeds("a path is used before it is validated", Receiver, "_end_burst")
 def _path(end_burst: Any, self: Receiver, run: Burst | None, sender: str, now_ns: int) -> None:
-    if run is not None and run.newest > run.conversation.highest_counter:
-        run.conversation.highest_counter = run.newest
+    if run is not None and run.counters and max(run.counters) > run.conversation.highest_counter:
+        run.conversation.highest_counter = max(run.counters)
         self.handshakes.index.move(run.conversation, sender)
     end_burst(self, run, sender, now_ns)
 

@@ -37,12 +37,12 @@ def session_of(conversation: Conversation) -> Session:
 
 def timers_of(session: Session) -> list[Timer]:
     """The timers of a session that run, lowest first."""
-    return sorted(session._timers)
+    return sorted(session.timers)
 
 
 def expire_session(session: Session, timer: Timer, now_ns: int) -> None:
     """Let the next ``handle_timer`` find that a timer has ended: every moment that it refers to was long ago."""
-    session._timers[timer] = now_ns
+    session.timers[timer] = now_ns
     match timer:
         case Timer.LOSS:
             for packet in session.window.flying.values():
@@ -68,8 +68,8 @@ def refresh_session(session: Session, now_ns: int) -> None:
 def normalize_session(session: Session, waits_ns: Mapping[Timer, int], counter: int, now_ns: int) -> None:
     """Bring a session at rest into the canonical form for comparisons with others."""
     running = {timer: now_ns + waits_ns[timer] for timer in timers_of(session)}
-    session._timers.clear()
-    session._timers.update(running)
+    session.timers.clear()
+    session.timers.update(running)
     session.rtt.reset()
     session._loss_timers.handle_measured()
     session._counter = counter

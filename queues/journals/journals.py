@@ -159,6 +159,8 @@ class Journals:
         self._keep(ready, turn)
 
     def _keep(self, ready: list[_Taken], turn: LocalTurn) -> None:
+        # What is copied was handed out before.
+        self.queues.note_runs(turn)
         for queue, some in groupby(ready, key=lambda one: one.queue):
             self._keep_of(queue, list(some), turn)
 
@@ -218,8 +220,6 @@ class Journals:
             self.queues.add_rows(journal, row, None, turn)
 
     def _note(self, queue: str, done: Iterable[_Taken], now_ns: int, *, kept: bool) -> None:
-        # What is copied was handed out before.
-        self.queues.note_runs(now_ns)
         for fields in fields_of_runs(queue, settled_runs({one.packet: one.bits for one in done})):
             self.record("journaled", now_ns, **fields, kept=kept)
 

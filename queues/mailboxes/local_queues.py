@@ -566,7 +566,7 @@ class LocalQueues:
                     group.commit.progress[packet.keys[0]] = mailbox.reader.progress_of(packet).encode()
             group.commit.message_deletes += as_ranges(sorted(gone))
         self.notices.dirty.clear()
-        if self._freeing is not group.commit and self.bodies.deletes_any:
+        if self._freeing is not group.commit and (self.bodies.at_once or self.bodies.dying):
             # One commit deletes some of them, however often this is called for it.
             self._freeing = group.commit
             group.commit.message_deletes += self.bodies.poll_deletes()
@@ -679,9 +679,9 @@ class LocalQueues:
 
     # ---- the session log
 
-    def note_runs(self, now_ns: int) -> None:
+    def note_runs(self, turn: LocalTurn) -> None:
         """Log what was handed out, came back or was purged since the last call. Ends every open run."""
-        notices = self.notices
+        notices, now_ns = self.notices, turn.now_ns
         for mailbox in notices.read:
             handed = handed_fields(mailbox.name, mailbox.take_runs(), in_arrival_order=mailbox.in_arrival_order)
             for fields in handed if self._record is not record_nothing else ():
@@ -698,7 +698,7 @@ class LocalQueues:
         """Log the messages that the commit that begins now removes from their queues, after their handing out."""
         notices, now_ns = self.notices, turn.now_ns
         if notices.read or notices.returned or notices.purged:
-            self.note_runs(now_ns)
+            self.note_runs(turn)
         for mailbox, left in notices.left.items():
             self._note("settled", mailbox.name, settled_runs(left), now_ns, recovered=True)
         notices.left.clear()

@@ -166,7 +166,8 @@ class Engine(OperatorSettings):
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
         self.receiver = Receiver(
-            *(self.handshakes, self.callers, self.pings, self.drops, self._report, self._close, self._is_open)
+            *(self.jobs.turn, self.handshakes, self.callers, self.pings, self.drops),
+            *(self._report, self._close, self._is_open),
         )
         self.inbox.route = self._transmitter.route
         self._register()
@@ -374,7 +375,6 @@ class Engine(OperatorSettings):
             recorder=self._recorder,
             pings=self.pings,
             wall=self.wall,
-            is_open=self._is_open,
         )
 
     def _note_start(self, about: dict[str, Any], records: int, boot: str, now_ns: int) -> None:
@@ -507,7 +507,7 @@ class Engine(OperatorSettings):
     def note_bridge(self, event: str, now_ns: int, **fields: Any) -> None:
         """Log what a bridge says of itself, behind what was handed out before."""
         if self._recorder is not None:
-            self._schedule.run(Phase.NOTE, now_ns)
+            self._schedule.run(Phase.NOTE, self.jobs.turn(now_ns))
             self._record(event, now_ns, **fields)
 
     def fetch(self, fetch: Fetch) -> None:
@@ -610,7 +610,6 @@ class Engine(OperatorSettings):
 
     def handle_datagrams(self, burst: list[bytes], sender: str, now_ns: int) -> None:
         """Handle datagrams that came together from an address, in order, with less work than one by one."""
-        self.jobs.turn(now_ns)
         self.receiver.handle_datagrams(burst, sender, now_ns)
 
     def handle_path_lost(self, address: str, now_ns: int) -> None:
@@ -686,15 +685,16 @@ class Engine(OperatorSettings):
         if jobs.running is None and (job := jobs.poll(at_once=self.draining)) is not None:
             self._start(job, effects, now_ns)
         jobs.stirred = False
-        sends = self._gather(now_ns)
-        # Express messages may have entered topics meanwhile, and continue.
-        if self.queues.notices.topical and self.remote.dispatch(jobs.group):
-            sends += self._gather(now_ns)
-        if jobs.running is None and (jobs.stirred or self.outbox.wanting):
-            job = jobs.poll(at_once=self.draining)
-            if job is not None:
+        is_more = schedule.run(Phase.PACK_EXPRESS, jobs.group, Phase.WATCH)
+        if self.queues.notices.topical:
+            # Express messages may have entered topics meanwhile, and continue.
+            if self.remote.dispatch(jobs.group):
+                is_more = schedule.run(Phase.PACK_EXPRESS, jobs.group, Phase.SEND) or is_more
+            schedule.run(Phase.NOTE, jobs.group, Phase.WATCH)
+        if jobs.running is None and (is_more or jobs.stirred or self.outbox.wanting):
+            if (job := jobs.poll(at_once=self.draining)) is not None:
                 self._start(job, effects, now_ns)
-        schedule.run(Phase.NOTE, now_ns, Phase.WATCH)
+            schedule.run(Phase.NOTE, jobs.group, Phase.WATCH)
         if self._recorder is not None and (data := self._recorder.take(self.drops, now_ns)):
             effects.append(WriteRecords(data))
         for news in schedule.news:
@@ -708,23 +708,10 @@ class Engine(OperatorSettings):
         kept = self.handshakes.index.kept_connections
         vouches, releases = kept.take() if kept.changed else ((), ())
         effects += vouches
-        effects += starmap(Send, sends)
+        effects += starmap(Send, self._transmitter.leaving)
+        self._transmitter.leaving = []
         effects += releases
         return effects
-
-    def _gather(self, now_ns: int) -> list[tuple[str, list[bytes]]]:
-        """Everything to send now, with its address."""
-        if self._schedule.run(Phase.PACK_EXPRESS, self.jobs.group, Phase.CALL):
-            self.jobs.stirred = True
-        is_ready = self.handshakes.awake or self.handshakes.replies
-        is_open = not self.draining and self.failure is None
-        return self._transmitter.poll(Giving.ALL if is_open else self._giving, now_ns) if is_ready else []
-
-    @property
-    def _giving(self) -> Giving:
-        if self.failure is not None:
-            return Giving.NOTHING
-        return Giving.ANSWERS if self.draining else Giving.ALL
 
     # ---- outputs: the disk
 
@@ -732,7 +719,7 @@ class Engine(OperatorSettings):
         """Give the store a job; the session log has what the job changes before."""
         self.jobs.running = job
         if self._recorder is not None:
-            self._schedule.run(Phase.NOTE, now_ns)
+            self._schedule.run(Phase.NOTE, self.jobs.group)
             if data := self._recorder.take(self.drops, now_ns):
                 effects.append(WriteRecords(data))
             if type(job) is GroupCommit:
@@ -750,6 +737,7 @@ class Engine(OperatorSettings):
         """The store has failed: acknowledge nothing more, close every session, and notify all waiters."""
         self.jobs.turn(now_ns)
         self.failure = error
+        self._transmitter.giving = Giving.NOTHING
         self._schedule.handle_failure(self._transmitter.deadlines)
         self.leases.handle_end()
         self.pings.fail(error)
@@ -780,14 +768,20 @@ class Engine(OperatorSettings):
 
     # ---- closing
 
+    def rest(self) -> None:
+        """Accept nothing new, and send nothing but answers."""
+        self.draining = True
+        if self.failure is None:
+            self._transmitter.giving = Giving.ANSWERS
+
     def drain(self, now_ns: int) -> None:
         """Accept nothing new; let the sessions finish."""
         turn = self.jobs.turn(now_ns)
-        self.draining = True
+        self.rest()
         self.inbox.order_acks.request_all()
         self.inbox.send_order_acks(turn)
         for conversation in list(self.handshakes.conversations.values()):
-            self._transmitter.fill(conversation, self._giving, now_ns)
+            self._transmitter.fill(conversation, now_ns)
             conversation.session.drain(now_ns)
             conversation.wake()
             self._report(conversation)
@@ -821,8 +815,7 @@ class Engine(OperatorSettings):
 
     def finish(self, now_ns: int) -> bytes:
         """The last records of the session log, after the store is closed and the last poll."""
-        self.jobs.turn(now_ns)
-        self._schedule.run(Phase.NOTE, now_ns)
+        self._schedule.run(Phase.NOTE, self.jobs.turn(now_ns))
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return b""

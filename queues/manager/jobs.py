@@ -81,17 +81,19 @@ class Jobs:
                 return read
             first = Phase.RELAY
         schedule.run(first, turn, Phase.ADD)
-        if not turn.is_awaited and (not turn.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
+        adds = turn.commit.adds
+        is_mere = not (adds or turn.has_waiters)
+        if is_mere and (not turn.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
             return self.fetches.poll()
-        return self._begin(turn)
+        return self._begin(turn, adds=adds)
 
-    def _begin(self, group: GroupCommit) -> GroupCommit:
-        """A commit goes to the disk: complete it, and collect the next one from now on."""
+    def _begin(self, group: GroupCommit, *, adds: bool) -> GroupCommit:
+        """A commit goes to the disk: complete it, and collect the next one from now on. ``adds``: it has rows."""
         self._schedule.run(Phase.BEGIN, group, Phase.NOTE_COMMIT)
         self._runs_adding = self.adds_any
         self.group = GroupCommit(group.now_ns, group.now_ms)
         self.lazy_until_ns = None
-        if group.commit:
+        if adds or group.commit:
             transactional, other = self._synced
             group.commit.synced = group.is_synced(transactional=transactional, other=other)
             self._number(group.commit)

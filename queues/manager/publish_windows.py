@@ -14,6 +14,7 @@ from triack.base.news import CanSend, NodeEvent
 from triack.queues.mailboxes.quotas import NO_LIMIT
 from triack.queues.mailboxes.system_queues import large_target
 from triack.queues.schedule import Phase, Schedule
+from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
@@ -66,7 +67,7 @@ class PublishWindows:
         """A sender was told that it would have to wait: it gets an event when it need not."""
         self.full[outgoing] = None
 
-    def _tell(self, _now_ns: int) -> None:
+    def _tell(self, _turn: Turn) -> None:
         """An event for each stream that accepts messages again, once."""
         ready = [it for it in self.full if self.left(it) > 0 and self._outbox.room_bytes(it) > 0]
         for outgoing in ready:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from triack.base.datagram import Header, Kind, Opened, connection_id_of, read_header
+from triack.base.datagram import Header, Kind, connection_id_of, read_header
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.queues.manager.callers import Callers
@@ -18,29 +18,14 @@ from triack.session.protocol.states import CloseReason, SessionState
 
 
 class Burst:
-    """Opened datagrams of one conversation that came together.
+    """Opened datagrams of one conversation that came together: their payloads and counters."""
 
-    Attributes:
-        newest: the greatest counter of those that have opened: only then it is authentic.
-        payloads, counters: of each datagram.
-        size_bytes: of all datagrams.
-    """
-
-    __slots__ = ("conversation", "counters", "newest", "payloads", "size_bytes")
+    __slots__ = ("conversation", "counters", "payloads")
 
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
-        self.newest = -1
         self.payloads: list[bytes] = []
         self.counters: list[int] = []
-        self.size_bytes = 0
-
-    def add(self, opened: Opened, overhead_bytes: int) -> None:
-        """Add opened datagrams, each ``overhead_bytes`` longer than its payload."""
-        self.payloads += opened.payloads
-        self.counters += opened.counters
-        self.size_bytes += sum(map(len, opened.payloads)) + overhead_bytes * len(opened.payloads)
-        self.newest = max(self.newest, *opened.counters, -1)
 
 
 @dataclass(eq=False, repr=False)
@@ -48,12 +33,14 @@ class Receiver:
     """Takes the datagrams of a node. Bad ones are dropped, and counted by their reason.
 
     Args:
+        turn: called with the time of each call.
         callers: those that call this node and get no answer.
         report: called with a conversation whose session may have something to report.
         close: closes the session of a conversation.
         is_open: whether this node says anything of its own, so that peers may open sessions.
     """
 
+    turn: Callable[[int], object]
     handshakes: Handshakes
     callers: Callers
     pings: Pings
@@ -64,6 +51,7 @@ class Receiver:
 
     def handle_datagrams(self, burst: list[bytes], sender: str, now_ns: int) -> None:
         """Handle datagrams that came together from an address, in order."""
+        self.turn(now_ns)
         run: Burst | None = None
         while burst:
             taken = 1
@@ -90,7 +78,8 @@ class Receiver:
         """Open the data at the beginning of a burst. Returns how many datagrams were opened."""
         conversation = run.conversation
         opened, taken = conversation.open_run(burst, header, now_ns)
-        run.add(opened, conversation.channel.overhead_bytes)
+        run.payloads += opened.payloads
+        run.counters += opened.counters
         for error in opened.errors:
             self._handle_unopened(conversation, error)
             self.drops[error.reason] += 1
@@ -111,7 +100,8 @@ class Receiver:
         session.handle_datagrams(run.payloads, run.counters, now_ns)
         if conversation.known is not None:
             conversation.known.handle_serial(session.peer_commit_serial)
-        conversation.handle_arrived(run.newest, sender, run.size_bytes, self.handshakes.sessions.draw, now_ns)
+        size_bytes = sum(map(len, run.payloads)) + conversation.channel.overhead_bytes * len(run.payloads)
+        conversation.handle_arrived(max(run.counters), sender, size_bytes, self.handshakes.sessions.draw, now_ns)
         self.report(conversation)
 
     def _handle_other(self, data: bytes, header: Header, sender: str, now_ns: int) -> None:

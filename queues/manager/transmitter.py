@@ -33,6 +33,7 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.transit.transits import Transits
 from triack.session.protocol.events import Transmit, TransmitKind, TransmitRun
 from triack.session.protocol.states import SessionState
+from triack.session.protocol.timers import Timer
 
 _KINDS = {TransmitKind.CONNECT: Kind.CONNECT, TransmitKind.ACCEPT: Kind.ACCEPT, TransmitKind.DATA: Kind.DATA}
 
@@ -54,11 +55,12 @@ class Transmitter:
         news: reports peers that do not answer.
         report: called with a conversation whose session has something to report.
         recorder: of the session log, or None.
-        is_open: whether this node says anything of its own.
 
     Attributes:
         deadlines: when conversations must be served again.
         acks: session and store acks that left, by name and trigger.
+        giving: what sessions are given now.
+        leaving: addresses, and the datagrams that go there together; the engine takes them with each poll.
     """
 
     handshakes: Handshakes
@@ -69,23 +71,24 @@ class Transmitter:
     recorder: Recorder | None
     pings: Pings
     wall: WallClock
-    is_open: Callable[[], bool]
 
     def __post_init__(self) -> None:
         self.deadlines = Deadlines[Conversation]()
         self.acks: Counter[tuple[str, str]] = Counter()
-        self._leaving: list[tuple[str, list[bytes]]] = []
+        self.giving = Giving.ALL
+        self.leaving: list[tuple[str, list[bytes]]] = []
         self._batches: dict[str, list[bytes]] = {}
 
     def register(self, schedule: Schedule) -> None:
         """Register when sessions are looked at, and peers are called."""
         schedule.timer(self.handle_timer, self.deadlines)
         schedule.step(Phase.CALL, self._call, self.outbox.links.awake)
+        schedule.step(Phase.SEND, self._send_all, self.handshakes.awake, self.handshakes.replies)
 
     def _call(self, turn: Turn) -> bool:
         """Call the peers for which something waits. Returns whether there are any."""
         links = self.outbox.links
-        wanting = links.poll_wanting(self.outbox.deadlines, turn.now_ns) if self.is_open() else []
+        wanting = links.poll_wanting(self.outbox.deadlines, turn.now_ns) if self.giving is Giving.ALL else []
         self.connect(wanting, turn.now_ns)
         return bool(wanting)
 
@@ -106,8 +109,8 @@ class Transmitter:
             self.handshakes.connect(link, now_ns)
             self.news.handle_called(link, self.handshakes.reach.waits_for(link))
 
-    def poll(self, giving: Giving, now_ns: int) -> list[tuple[str, list[bytes]]]:
-        """Everything to send now: addresses, and the datagrams that go there together."""
+    def _send_all(self, turn: Turn) -> None:
+        """Add everything to send now to what leaves."""
         paced: dict[Conversation, None] = {}
         ready, conversations = self.handshakes.awake, self.handshakes.conversations
         while ready:
@@ -116,34 +119,31 @@ class Transmitter:
             ready.clear()
             for conversation in awake:
                 if conversation.session.connection_id in conversations:
-                    self._serve(conversation, giving, now_ns)
-                    if conversation.session.is_paced:
+                    self._serve(conversation, turn.now_ns)
+                    if Timer.PACING in conversation.session.timers:
                         paced[conversation] = None
         if paced:
             # Credit grows with time: any later poll may release a packet, and timers of the system are coarse.
             ready.update(paced)
-        if self.handshakes.replies:
-            replies, self.handshakes.replies = self.handshakes.replies, []
+        if replies := self.handshakes.replies:
             for address, datagram in replies:
                 self._batch(address).append(datagram)
-        if not self._leaving:
-            return []
-        leaving, self._leaving, self._batches = self._leaving, [], {}
-        return leaving
+            replies.clear()
+        self._batches = {}
 
     def _batch(self, address: str) -> list[bytes]:
         """The datagrams that leave together for an address, and last so far."""
         if address not in self._batches:
             self._batches[address] = []
-            self._leaving.append((address, self._batches[address]))
+            self.leaving.append((address, self._batches[address]))
         return self._batches[address]
 
-    def _serve(self, conversation: Conversation, giving: Giving, now_ns: int) -> None:
+    def _serve(self, conversation: Conversation, now_ns: int) -> None:
         session = conversation.session
         if session.events:
             # A session that drains may have closed when the disk, not a datagram, freed its last packet.
             self.report(conversation)
-        self.fill(conversation, giving, now_ns)
+        self.fill(conversation, now_ns)
         session.commit_serial = self.handshakes.history.committed
         while (transmit := session.poll_transmit(now_ns)) is not None:
             if type(transmit) is TransmitRun:
@@ -170,9 +170,9 @@ class Transmitter:
             return via
         return next((other for other in self.handshakes.index.with_node(stream.origin) if other.is_open), None)
 
-    def fill(self, conversation: Conversation, giving: Giving, now_ns: int) -> None:
+    def fill(self, conversation: Conversation, now_ns: int) -> None:
         """Give a session as many packets as its window accepts."""
-        session = conversation.session
+        session, giving = conversation.session, self.giving
         while conversation.control is not None and giving >= Giving.ANSWERS and session.room:
             answer = conversation.take_control()
             session.send_packet(Delivery.EXPRESS, answer.content, answer)
@@ -193,7 +193,7 @@ class Transmitter:
         )
         if transmit.packet is not None and transmit.packet.sends > 1:
             self._batches.pop(conversation.path, None)
-            self._leaving.append((conversation.path, [data]))
+            self.leaving.append((conversation.path, [data]))
         else:
             self._batch(conversation.path).append(data)
         if transmit.ack is not None:

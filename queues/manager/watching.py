@@ -2,6 +2,7 @@
 
 from triack.queues.schedule import Phase, Schedule
 from triack.queues.streams.ack_events import AckEvents
+from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
 
@@ -29,13 +30,13 @@ class Watching:
         outgoing.readers.append(events)
         self.readers.append((outgoing, events))
 
-    def handle_time(self, now_ns: int) -> None:
+    def handle_time(self, turn: Turn) -> None:
         """Let every reader gather the outcomes since the last call; forget readers that have ended."""
         for outgoing, events in self.readers:
             if events.ended:
                 outgoing.readers.remove(events)
             else:
-                events.handle_time(now_ns)
+                events.handle_time(turn.now_ns)
         self.readers[:] = [reader for reader in self.readers if not reader[1].ended]
 
     def end(self) -> None:

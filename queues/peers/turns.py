@@ -108,16 +108,20 @@ class Turns:
     def next(self) -> tuple[Sending, int] | None:
         """The stream whose turn it is, and how many packets it may give; None when there is none."""
         while self.groups:
-            stream, limit = self._next_of(self.groups[_first(self.groups)])
+            stream, limit = self._next()
             if stream.sequence.peek() is not None:
                 return stream, limit
             self.withdraw(stream)
         return None
 
-    def _next_of(self, group: _Group) -> tuple[Sending, int]:
+    def _next(self) -> tuple[Sending, int]:
+        # Loops, as ``next(iter(...))`` would be two calls, and this is asked for each packet.
+        group = self.groups[_first(self.groups)]
         streams = group.streams
         if len(streams) == 1:
-            return _first(streams[_first(streams)]), self._turn_packets
+            for waiting in streams.values():
+                for stream in waiting:
+                    return stream, self._turn_packets
         if not self._lowest_share:
             return _first(streams[max(streams)]), self._turn_packets
         if not group.high:

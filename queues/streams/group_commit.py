@@ -64,6 +64,11 @@ class GroupCommit(LocalCommit):
     @property
     def is_awaited(self) -> bool:
         """Whether anything waits for it. Plain deletions do not: the next commit can do them as well."""
+        return bool(self.stored or self.accepted or self.has_waiters or self.commit.adds)
+
+    @property
+    def has_waiters(self) -> bool:
+        """Whether anything but what it adds waits for it."""
         return bool(
             self.stored
             or self.accepted
@@ -72,7 +77,6 @@ class GroupCommit(LocalCommit):
             or self.ended
             or self.dead_lettered
             or self.dead_in_transit
-            or self.commit.adds
         )
 
     def note_taken(self, outgoing: OutgoingStream, tickets: range, bridge: str, where: str) -> None:

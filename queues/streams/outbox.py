@@ -373,11 +373,10 @@ class Outbox(DepartingStreams[OutgoingStream]):
 
     def _take_unpacked(self, *, durable: bool) -> list[OutgoingStream]:
         taken = [outgoing for outgoing in self.unpacked if outgoing.durable is durable]
-        if len(taken) == len(self.unpacked):
-            self.unpacked.clear()  # one that was once large stays slow to iterate when each is deleted
-        else:
-            for outgoing in taken:
-                del self.unpacked[outgoing]
+        for outgoing in taken:
+            del self.unpacked[outgoing]
+        if not self.unpacked:
+            self.unpacked.clear()  # one that was once large is slow to iterate, unless it is made anew by this
         return taken
 
     def pack_express(self, turn: Turn) -> bool:

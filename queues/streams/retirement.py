@@ -202,10 +202,11 @@ class Retirement:
             torn = [outgoing for outgoing in self._torn if not outgoing.is_held]
             self._torn[:] = [outgoing for outgoing in self._torn if outgoing.is_held]
             self._end(torn, turn)
-        due = self.deadlines.poll_due(turn.now_ns)
+        due = self.deadlines.poll_due(turn.now_ns) if self.deadlines.soonest_ns <= turn.now_ns else ()
         if None in due:
             self._tell_again()
-        self._untimed.clear()
+        if self._untimed:
+            self._untimed.clear()
         if self._relayed_ends and self.deadlines.of(None) is None:
             self.deadlines.set(None, turn.now_ns + AGAIN_NS)
         for peer in due:

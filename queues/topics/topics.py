@@ -93,8 +93,7 @@ class Topics:
         schedule.restore(Restore.FILLED, self._handle_restored)
         schedule.deadline(self.next_deadline, topical)
         schedule.step(Phase.ADD, self.complete, topical)
-        schedule.step(Phase.NOTE, self.note, topical)
-        schedule.step(Phase.TELL, self._count_news, self._dropped, self._overdue)
+        schedule.step(Phase.NOTE, self._note_all, topical)
         schedule.tell(self.news)
 
     # ---- starting
@@ -338,20 +337,6 @@ class Topics:
         """When ``advance`` must be called, as work is left or a message is too old; or None."""
         return self._too_old.earliest() if self._turn_ns is None and self._too_old.heap else self._turn_ns
 
-    def _count_news(self, now_ns: int) -> None:
-        """News for the operator since the last call: at most one of a kind a second for one subscription."""
-        kinds: tuple[tuple[Counter[Subscription], type[MessagesDiscarded | AckWaitOver]], ...] = (
-            (self._dropped, MessagesDiscarded),
-            (self._overdue, AckWaitOver),
-        )
-        for counts, kind in kinds:
-            for one in list(counts):
-                told_ns = self._told_ns.get((one, kind is AckWaitOver))
-                if told_ns is None or now_ns - told_ns >= SECOND:
-                    if not one.mailbox.has_ended:
-                        self._told_ns[one, kind is AckWaitOver] = now_ns
-                    self.news.append(kind(one.root.topic, one.title, counts.pop(one)))
-
     # ---- commits
 
     def complete(self, group: LocalCommit) -> None:
@@ -371,6 +356,22 @@ class Topics:
         self._growing.clear()
 
     # ---- the session log
+
+    def _note_all(self, turn: LocalTurn) -> None:
+        """Log everything, and tell the operator: at most one event of a kind a second for one subscription."""
+        now_ns = turn.now_ns
+        self.note(now_ns)
+        kinds: tuple[tuple[Counter[Subscription], type[MessagesDiscarded | AckWaitOver]], ...] = (
+            (self._dropped, MessagesDiscarded),
+            (self._overdue, AckWaitOver),
+        )
+        for counts, kind in kinds:
+            for one in list(counts):
+                told_ns = self._told_ns.get((one, kind is AckWaitOver))
+                if told_ns is None or now_ns - told_ns >= SECOND:
+                    if not one.mailbox.has_ended:
+                        self._told_ns[one, kind is AckWaitOver] = now_ns
+                    self.news.append(kind(one.root.topic, one.title, counts.pop(one)))
 
     def note(self, now_ns: int, roots: dict[TopicRoot, None] | None = None) -> None:
         """Log what has arrived in topics, was handed out, came back, or is settled since the last call."""

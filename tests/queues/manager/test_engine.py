@@ -27,6 +27,7 @@ from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.stages import STAGES
 from triack.queues.streams.group_commit import GroupCommit
 from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.timers import Timer
 from triack.tools.sim.faults import Faults
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
@@ -172,7 +173,7 @@ def test_nobody_is_left_with_something_to_do(seed: int, monkeypatch: pytest.Monk
 
     def watch(engine: Engine, now_ns: int) -> list[Effect]:
         effects = poll(engine, now_ns)
-        assert all(conversation.session.is_paced for conversation in engine.handshakes.awake)
+        assert all(Timer.PACING in conversation.session.timers for conversation in engine.handshakes.awake)
         for conversation in engine.handshakes.conversations.values():
             assert conversation.session.events == []
             at_ns = conversation.session.next_deadline()

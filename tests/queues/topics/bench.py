@@ -95,7 +95,7 @@ class Bench:
 
     def news(self) -> list[NodeEvent]:
         """What the operator hears now."""
-        self.schedule.run(Phase.TELL, self.now_ns)
+        self.schedule.run(Phase.NOTE, self.turn())
         news = list(self.topics.news)
         self.topics.news.clear()
         return news

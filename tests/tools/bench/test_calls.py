@@ -15,9 +15,9 @@ from triack.tools.bench.calls import counted
 from triack.tools.bench.rows import COUNTS
 from triack.tools.sim.faults import Faults
 
-LONE_CALLS = 1_558
+LONE_CALLS = 1_526
 """Of sender and receiver, with their stores and logs, for one transactional message that waits for its order ack."""
-IDLE_POLL_CALLS = 18  # of them three are spans of phases, in which no step has anything to do
+IDLE_POLL_CALLS = 16
 """Of a node that has nothing to do."""
 MORE = 1.05
 """What a change may add to a count. One that adds more has to say why here."""
