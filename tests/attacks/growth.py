@@ -218,6 +218,7 @@ OTHERS = {
         queues/mailboxes/priority_queue.py PriorityQueue by_rank _by_priority
         queues/mailboxes/local_queues.py LocalQueues dead_letters declined_letters
         queues/mailboxes/mailbox.py Mailbox lengths, Notices drops
+        queues/manager/receiver.py Receiver drops
         queues/journals/journals.py Journals drops
         queues/peers/suspended_peers.py SuspendedPeers drops
         queues/remote/peer_subscriptions.py PeerSubscriptions drops
@@ -273,7 +274,7 @@ OTHERS = {
         queues/manager/effects.py Send datagrams
         queues/manager/link_news.py News news
         queues/manager/recorder.py _Run counts
-        queues/manager/transmitter.py Transmitter _batches _leaving
+        queues/manager/transmitter.py Transmitter _batches leaving
         queues/peers/handshake.py Handshakes replies
         queues/peers/link.py Link _awake, Links awake
         queues/peers/resuming.py Resuming unwritten news
