@@ -2,7 +2,8 @@
 
 Promise: work is done in the order of ``Phase``; within a phase, rooms have their turns in the order in which they were
 registered. A step that names containers is run only while one of them holds something, and a timer only when its time
-has come: a room that has nothing to do is not asked.
+has come: a room that has nothing to do is not asked. Rooms clear the containers that they have named, and never replace
+them: the schedule would look at those before.
 
     a poll          timers, the next job, PACK_EXPRESS GIVE CALL SEND, NOTE TELL WATCH
     the next job    END EXPIRE, a read if it is its turn; else RELAY ANSWER PACK ADD, and a commit or a read
@@ -197,7 +198,7 @@ class Schedule:
         return None if soonest_ns == NEVER_NS else soonest_ns
 
     def handle_failure(self, *kept: Deadlines[Any]) -> None:
-        """The store has failed: only the timers of these clocks are run from now on, and what has happened is told."""
+        """The store has failed: rooms only log and report what has happened, and only these clocks have timers."""
         self._clocks[:] = kept
         self._timers[:] = [timer for timer in self._timers if set(kept) & set(timer.clocks)]
         self._deadlines.clear()

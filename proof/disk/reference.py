@@ -62,12 +62,11 @@ def open_store(disk: Disk, page_bytes: int = 1024) -> Store:
 
 
 @contextmanager
-def losing_power(disk: Disk, effects: int) -> Iterator[None]:
-    """Lose power before effect number ``effects`` of the block, or after the block."""
-    left = iter([False] * effects + [True])
+def crashing(disk: Disk, when: Callable[[str], bool]) -> Iterator[None]:
+    """The process dies before an effect of which that is true; it need not come to that."""
 
     def crash(what: str) -> None:
-        if next(left, False):
+        if when(what):
             raise ProcessCrashed(what)
 
     disk.on_effect = crash
@@ -76,6 +75,16 @@ def losing_power(disk: Disk, effects: int) -> Iterator[None]:
             yield
     finally:
         disk.on_effect = None
+
+
+@contextmanager
+def losing_power(disk: Disk, effects: int) -> Iterator[None]:
+    """Lose power before effect number ``effects`` of the block, or after the block."""
+    left = iter([False] * effects + [True])
+    try:
+        with crashing(disk, lambda _: next(left, False)):
+            yield
+    finally:
         disk.lose_power()
 
 

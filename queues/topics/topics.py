@@ -87,7 +87,7 @@ class Topics:
         queues.make_topic = self._make_root
 
     def register(self, schedule: Schedule) -> None:
-        """Register what is done for topics, and when. ``advance`` is called by who passes messages on as well."""
+        """Register what is done for topics, and when. ``RemoteApi.dispatch`` calls ``advance``."""
         topical = self._queues.notices.topical
         schedule.restore(Restore.RULES, self.restore)
         schedule.restore(Restore.FILLED, self._handle_restored)

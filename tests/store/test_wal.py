@@ -3,13 +3,12 @@
 The store is on the simulated disk, where power can be lost and each call can fail.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
-from proof.disk.reference import FOLDER, NODE_ID, open_store, see
+from proof.disk.reference import FOLDER, NODE_ID, crashing, open_store, see
 from tests.proof.disk.lives import DATABASE, LOG, started, state
 from triack.base.commit import Commit, MessageRow, PeerRow
 from triack.base.errors import StoreDamaged, StoreError, StoreFailed
@@ -49,22 +48,6 @@ def test_a_sync_that_failed_can_be_survived_twice() -> None:
     disk.lose_power_with([])
     assert state(disk) == b"c", "what a start has seen stays"
     disk.close()
-
-
-@contextmanager
-def crashing(disk: Disk, when: Callable[[str], bool]) -> Iterator[None]:
-    """The process dies before an effect of which that is true; it need not come to that."""
-
-    def crash(what: str) -> None:
-        if when(what):
-            raise ProcessCrashed(what)
-
-    disk.on_effect = crash
-    try:
-        with suppress(ProcessCrashed):
-            yield
-    finally:
-        disk.on_effect = None
 
 
 def start_until(disk: Disk, effect: int) -> None:
